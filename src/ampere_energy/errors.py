@@ -1,0 +1,71 @@
+"""Everything AMPERE raises on purpose.
+
+    AmpereError
+    ├── RequestError              exit 2: what was asked for cannot be done as asked
+    │   ├── ModelError              the model cannot be found, built or run
+    │   │   └── UnsupportedLayer      a parametric layer outside the recipe book
+    │   ├── WidthError              widths out of range or of the wrong number
+    │   └── FileError               a profile or log that cannot be used
+    ├── DeviceError               exit 3: the device or its meter cannot answer
+    │   ├── MeterError              an energy meter cannot read
+    │   └── WorkerError             the measuring process died or hung
+    └── CoverageError             exit 4: the profile does not cover the model
+
+Each error says what happened, the value seen, and the next step, in one line.
+"""
+
+from __future__ import annotations
+
+
+class AmpereError(Exception):
+    """What went wrong, and what to do about it."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        one_line = " ".join(what.split())
+        super().__init__(f"{one_line}; {remedy}" if remedy else one_line)
+        self.what = one_line
+        self.remedy = remedy
+
+
+class RequestError(AmpereError):
+    """A bad request: the value is named, and how to correct it."""
+
+    exit_code = 2
+
+
+class ModelError(RequestError):
+    """A model that cannot be found, built or run on its example input."""
+
+
+class UnsupportedLayer(ModelError):
+    """A parametric layer that cannot be rebuilt at other widths."""
+
+
+class WidthError(RequestError):
+    """Widths out of a family's range, or of the wrong number."""
+
+
+class FileError(RequestError):
+    """A profile or measurement log that is missing, broken or not ours."""
+
+
+class DeviceError(AmpereError):
+    """A device that is absent or cannot run what it was given."""
+
+    exit_code = 3
+
+
+class MeterError(DeviceError):
+    """An energy meter that cannot be read."""
+
+
+class WorkerError(DeviceError):
+    """The process that measures died, hung or could not start."""
+
+
+class CoverageError(AmpereError):
+    """A model with blocks that the profile says nothing about."""
+
+    exit_code = 4

@@ -1,0 +1,227 @@
+r"""Exact Gaussian-process regression with a Matérn-5/2 kernel, in double precision.
+
+Notation, for n observations in d dimensions:
+
+    X, y        inputs (n, d) and targets (n,)
+    m           constant mean, the sample mean of y
+    ℓ           lengthscales (d,), one a dimension (ARD)
+    s²          outputscale, the variance of the function
+    v           known noise variances (n,), from each observation's own spread
+    σ²          learnt noise variance, common to all observations
+
+    r²(x, x′) = Σₖ (xₖ − x′ₖ)² / ℓₖ²
+    k(x, x′)  = s² (1 + √5 r + 5/3 r²) exp(−√5 r)                            (the paper's eq. 3 at ν = 5/2)
+    K         = k(X, X) + diag(v + σ²) = L Lᵀ,      α = K⁻¹ (y − m)
+    log p(y)  = −½ (y − m)ᵀ α − Σ log Lᵢᵢ − n/2 log 2π
+
+    posterior at X*:   mean m + k(X*, X) α,   covariance k(X*, X*) − k(X*, X) K⁻¹ k(X, X*)
+
+`fit` maximises log p(y) plus the log priors over (log ℓ, log s², log σ²) from several starts, with the exact
+gradient ½ tr((ααᵀ − K⁻¹) ∂K/∂θ). Inputs are expected in the unit box; targets are standardised inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+
+from ampere_energy.errors import AmpereError
+
+Tensor = torch.Tensor
+_ROOT5 = math.sqrt(5.0)
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """Hyperparameters in the units of the targets."""
+
+    mean: float
+    lengthscales: tuple[float, ...]
+    outputscale: float
+    noise: float
+
+    def __post_init__(self) -> None:
+        if not self.lengthscales or min(*self.lengthscales, self.outputscale, self.noise) <= 0:
+            raise ValueError("lengthscales, outputscale and noise are positive")
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """A log-normal prior: the median, and the standard deviation of the logarithm."""
+
+    median: float
+    sigma: float
+
+    def log_density(self, log_value: float) -> tuple[float, float]:
+        """Log density at exp(log_value), up to a constant, and its slope in log_value."""
+        z = (log_value - math.log(self.median)) / self.sigma
+        return -0.5 * z * z - log_value, -z / self.sigma - 1.0
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Priors for standardised targets over the unit box; they keep fits of 4 to 10 points sane."""
+
+    lengthscale: LogNormal = LogNormal(1.0, 1.0)
+    outputscale: LogNormal = LogNormal(1.0, 1.0)
+    noise: LogNormal = LogNormal(1e-3, 2.0)
+
+
+PRIORS = Priors()
+_BOUNDS = {"lengthscale": (1e-2, 1e2), "outputscale": (1e-2, 1e2), "noise": (1e-7, 1.0)}
+_STARTS = ((0.3, 1.0, 1e-2), (1.0, 1.0, 1e-4), (3.0, 3.0, 1e-3))
+
+
+def matern52(a: Tensor, b: Tensor, lengthscales: Tensor) -> Tensor:
+    """Correlation between rows of `a` (n, d) and `b` (m, d): shape (n, m)."""
+    r = _ROOT5 * _distance(a, b, lengthscales)
+    return (1 + r + r * r / 3) * torch.exp(-r)
+
+
+def _distance(a: Tensor, b: Tensor, lengthscales: Tensor) -> Tensor:
+    squared = (((a[:, None, :] - b[None, :, :]) / lengthscales) ** 2).sum(-1)
+    # A square root has no slope at 0; the kernel does, and it is 0, which the clamp gives to autograd.
+    return squared.clamp_min(1e-30).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcess:
+    """A posterior: observations and the hyperparameters they are seen through."""
+
+    x: Tensor
+    y: Tensor
+    known_noise: Tensor
+    hyper: Hyper
+
+    @cached_property
+    def _lengthscales(self) -> Tensor:
+        return torch.tensor(self.hyper.lengthscales, dtype=torch.float64)
+
+    @cached_property
+    def _cholesky(self) -> Tensor:
+        k = self.hyper.outputscale * matern52(self.x, self.x, self._lengthscales)
+        return _cholesky(k + torch.diag(self.known_noise + self.hyper.noise))
+
+    @cached_property
+    def _alpha(self) -> Tensor:
+        return torch.cholesky_solve((self.y - self.hyper.mean)[:, None], self._cholesky)[:, 0]
+
+    def log_likelihood(self) -> float:
+        """log p(y), the marginal likelihood."""
+        fit = -0.5 * ((self.y - self.hyper.mean) @ self._alpha)
+        size = self._cholesky.diagonal().log().sum() + 0.5 * len(self.y) * math.log(2 * math.pi)
+        return float(fit - size)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Posterior mean at rows of `x` (m, d): shape (m,)."""
+        return self.hyper.mean + self._cross(x) @ self._alpha
+
+    def covariance(self, x: Tensor) -> Tensor:
+        """Joint posterior covariance of the function, without observation noise: shape (m, m)."""
+        half = torch.linalg.solve_triangular(self._cholesky, self._cross(x).T, upper=False)
+        return self.hyper.outputscale * matern52(x, x, self._lengthscales) - half.T @ half
+
+    def variance(self, x: Tensor) -> Tensor:
+        """The covariance's diagonal, without the rest: shape (m,)."""
+        half = torch.linalg.solve_triangular(self._cholesky, self._cross(x).T, upper=False)
+        return (self.hyper.outputscale - (half * half).sum(0)).clamp_min(0.0)
+
+    def _cross(self, x: Tensor) -> Tensor:
+        return self.hyper.outputscale * matern52(x, self.x, self._lengthscales)
+
+
+def _cholesky(matrix: Tensor) -> Tensor:
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if int(info):
+        raise AmpereError("a covariance matrix is not positive definite", "are two points or noises degenerate?")
+    return factor
+
+
+def fit(
+    x: Tensor,
+    y: Tensor,
+    known_noise: Tensor | None = None,
+    priors: Priors | None = PRIORS,
+    starts: Sequence[tuple[float, float, float]] = _STARTS,
+) -> GaussianProcess:
+    """The process whose hyperparameters the observations and priors favour most.
+
+    Args:
+        x: inputs (n, d), best in the unit box.
+        y: targets (n,).
+        known_noise: noise variances (n,) known beforehand, in the units of y squared.
+        priors: None maximises the marginal likelihood alone.
+        starts: (lengthscale, outputscale, noise) to climb from, for standardised targets.
+    """
+    known = torch.zeros_like(y) if known_noise is None else known_noise
+    mean = float(y.mean())
+    scale = float(y.std()) if len(y) > 1 else 0.0
+    if scale <= 1e-9 * abs(mean):
+        scale = 0.1 * abs(mean) or 1.0
+    problem = _Problem(x, (y - mean) / scale, known / scale**2, priors)
+    with _one_thread():
+        best = min((problem.climb(start) for start in starts), key=lambda result: result[0])[1]
+    *lengthscales, outputscale, noise = np.exp(best)
+    hyper = Hyper(
+        mean, tuple(map(float, lengthscales)), float(outputscale) * scale**2, float(noise) * scale**2
+    )
+    return GaussianProcess(x, y, known, hyper)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small matrices on one thread: torch's and scipy's thread pools otherwise wait for each other (10×)."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+class _Problem:
+    """The negative log posterior of θ = (log ℓ, log s², log σ²) and its gradient."""
+
+    def __init__(self, x: Tensor, y: Tensor, known: Tensor, priors: Priors | None) -> None:
+        self.y, self.known, self.priors = y, known, priors
+        self.squares = ((x[:, None, :] - x[None, :, :]) ** 2).permute(2, 0, 1)  # (d, n, n)
+        d = x.shape[1]
+        self.names = ["lengthscale"] * d + ["outputscale", "noise"]
+
+    def climb(self, start: tuple[float, float, float]) -> tuple[float, np.ndarray]:
+        """The best value and θ reached from a start."""
+        lengthscale, outputscale, noise = start
+        first = np.log([lengthscale] * len(self.squares) + [outputscale, noise])
+        bounds = [tuple(map(math.log, _BOUNDS[name])) for name in self.names]
+        result = minimize(self, first, jac=True, method="L-BFGS-B", bounds=bounds)
+        return float(result.fun), np.asarray(result.x)
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        n, d = len(self.y), len(self.squares)
+        outputscale, noise = math.exp(theta[d]), math.exp(theta[d + 1])
+        scaled = self.squares / torch.from_numpy(np.exp(2 * theta[:d]))[:, None, None]
+        r = _ROOT5 * scaled.sum(0).sqrt()
+        decay = torch.exp(-r)
+        k = outputscale * (1 + r + r * r / 3) * decay
+        factor = _cholesky(k + torch.diag(self.known + noise))
+        alpha = torch.cholesky_solve(self.y[:, None], factor)
+        inner = alpha @ alpha.T - torch.cholesky_inverse(factor)
+        value = float(-0.5 * (self.y @ alpha[:, 0]) - factor.diagonal().log().sum()) - 0.5 * n * math.log(2 * math.pi)
+        slope_k = outputscale * (5 / 3) * (1 + r) * decay  # ∂k/∂log ℓₖ = slope_k · (Δₖ/ℓₖ)²
+        gradient = np.empty(d + 2)
+        gradient[:d] = 0.5 * (scaled * (inner * slope_k)).sum((1, 2)).numpy()
+        gradient[d] = 0.5 * float((inner * k).sum())
+        gradient[d + 1] = 0.5 * noise * float(inner.diagonal().sum())
+        if self.priors is not None:
+            for i, name in enumerate(self.names):
+                density, slope = getattr(self.priors, name).log_density(theta[i])
+                value += density
+                gradient[i] += slope
+        return -value, -gradient

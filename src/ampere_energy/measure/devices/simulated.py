@@ -1,0 +1,119 @@
+"""A simulated device: exactly additive over blocks, with known noise. For tests and dry runs.
+
+Each kind gets costs of its own, drawn from its name: a constant, energy for work (dearer at small widths,
+where a real device is badly filled) and energy for parameters. Nothing is trained, and every figure says
+`simulated`.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from ampere_energy.errors import RequestError
+from ampere_energy.measure.measurement import (
+    DeviceInfo,
+    Measurement,
+    MeterInfo,
+    Procedure,
+    Provenance,
+    Window,
+    Workload,
+    median_error,
+)
+from ampere_energy.model.blocks import Block, Kind
+from ampere_energy.model.source import ModelRef, instantiate
+from ampere_energy.model.variants import Variant
+
+
+class SimulatedDevice:
+    """Computes what an additive device would report.
+
+    Args:
+        noise: relative standard deviation of a measurement's value, of energy and of time alike; the
+            windows it is the median of scatter accordingly more.
+        seed: another seed is another stream of noise; the costs themselves do not change.
+    """
+
+    def __init__(self, noise: float = 0.0, seed: int = 0) -> None:
+        if not 0 <= noise < 0.5:
+            raise RequestError(f"a noise of {noise}", "give a relative noise of 0 to 0.5, such as simulated:0.03")
+        self.noise = noise
+        self.seed = seed
+        self._asked: dict[Workload, int] = {}
+
+    @classmethod
+    def named(cls, name: str) -> SimulatedDevice:
+        """The device of a command-line name: `simulated`, `simulated:0.03`."""
+        noise = name.partition(":")[2] or "0"
+        try:
+            return cls(noise=float(noise))
+        except ValueError:
+            raise RequestError(f"a noise of {noise!r}", "give a number, such as simulated:0.03") from None
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Its identity."""
+        return DeviceInfo("simulated", (("noise", f"{self.noise:g}"), ("seed", str(self.seed))))
+
+    @property
+    def meter(self) -> MeterInfo:
+        """Its energy is computed, not read."""
+        return MeterInfo("simulated", Provenance.SIMULATED, ("simulated",))
+
+    def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+        """The true cost of the workload with fresh noise, the same again for the same order of asking."""
+        blocks = _blocks(workload)
+        repeat = self._asked[workload] = self._asked.get(workload, -1) + 1
+        noise = random.Random(f"{self.seed}:{workload}:{repeat}")
+        energy_j, time_s = self.true_energy_j(blocks), self.true_time_s(blocks)
+        spread = self.noise / median_error(procedure.windows)
+        windows = tuple(
+            Window(energy_j * max(0.1, noise.gauss(1, spread)), time_s * max(0.1, noise.gauss(1, spread)), 1)
+            for _ in range(procedure.windows)
+        )
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return Measurement(workload, self.info, self.meter, windows, 0.0, now)
+
+    def true_energy_j(self, blocks: Sequence[Block]) -> float:
+        """Joules a step, without noise."""
+        return sum(_energy_j(block) for block in blocks)
+
+    def true_time_s(self, blocks: Sequence[Block]) -> float:
+        """Seconds a step, without noise."""
+        return sum(_energy_j(block) / _character(block.kind)[3] for block in blocks)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _blocks(workload: Workload) -> tuple[Block, ...]:
+    if isinstance(workload, Variant):
+        return workload.blocks
+    return _parsed(workload)
+
+
+def _parsed(ref: ModelRef) -> tuple[Block, ...]:
+    from ampere_energy.model.parse import parse
+
+    return parse(instantiate(ref), ref.input, training=ref.training).blocks
+
+
+def _character(kind: Kind) -> tuple[float, float, float, float]:
+    """A kind's constant (J), energy per FLOP and per parameter (J), and power (W)."""
+    draw = random.Random(zlib.crc32(kind.id.encode()))
+    return (
+        draw.uniform(1e-3, 3e-3),
+        draw.uniform(1e-11, 3e-11),
+        draw.uniform(1e-8, 3e-8),
+        draw.uniform(20, 40),
+    )
+
+
+def _energy_j(block: Block) -> float:
+    constant, per_flop, per_parameter, _ = _character(block.kind)
+    fill = (block.width_in * block.width_out) ** 0.5
+    work = per_flop * block.training_flops * (1 + 8 / (8 + fill))
+    return constant + work + per_parameter * block.parameters

@@ -1,0 +1,35 @@
+"""A model of CPU energy, for machines without a meter: busy core seconds × watts per core.
+
+It is not a measurement, and everything made from it says `modelled`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from ampere_energy.errors import RequestError
+from ampere_energy.measure.measurement import MeterInfo, Provenance
+from ampere_energy.measure.meters import Reading
+
+DEFAULT_WATTS_PER_CORE = 10.0
+"""A round figure for one busy core of a laptop or server, uncore share included; override it where known."""
+
+
+class CpuTimeMeter:
+    """Counts this process's CPU seconds, all threads, at a given power per busy core."""
+
+    def __init__(self, watts_per_core: float = DEFAULT_WATTS_PER_CORE) -> None:
+        if not (math.isfinite(watts_per_core) and watts_per_core > 0):
+            raise RequestError(f"--watts-per-core {watts_per_core}", "give a positive number of watts")
+        self.watts_per_core = watts_per_core
+
+    @property
+    def info(self) -> MeterInfo:
+        """Which meter this is."""
+        details = (("watts per core", f"{self.watts_per_core:g}"),)
+        return MeterInfo("cputime", Provenance.MODELLED, ("cpu",), details)
+
+    def read(self) -> Reading:
+        """Joules modelled so far."""
+        return Reading(time.process_time() * self.watts_per_core, time.monotonic())

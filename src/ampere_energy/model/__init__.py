@@ -1,0 +1,1 @@
+"""What is trained: layers, blocks, kinds, variants, and the families of the paper."""

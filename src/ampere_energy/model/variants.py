@@ -1,0 +1,204 @@
+"""Variants: the small networks that are really trained, and which of them teach about which kind.
+
+    output kinds   alone                          [output]
+    input kinds    read out by an output          [input, reader]            minus the reader     (eq. 1)
+    hidden kinds   fed and read out               [feeder, hidden, reader]   minus both           (eq. 2)
+
+A model's own input and output serve as feeder and reader wherever their signal fits. Where it does not (a
+hidden kind deep inside sees fewer positions than the input gives), an auxiliary cheap stem or pooled head of
+the right size takes the place; auxiliary kinds are profiled and subtracted like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ampere_energy.errors import WidthError
+from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point, Role
+from ampere_energy.model.layers import Layer, Signal, layer
+from ampere_energy.model.training import Training
+
+HEAD_CLASSES = 10
+STEM_CHANNELS = 1
+
+
+@dataclass(frozen=True)
+class WidthRange:
+    """Widths from `low` to `high`, `step` apart, both ends included."""
+
+    low: int
+    high: int
+    step: int = 1
+
+    def __post_init__(self) -> None:
+        if self.low < 1 or self.high < self.low or self.step < 1:
+            raise WidthError(f"a width range of {self.low} to {self.high} step {self.step}", "give 1 ≤ low ≤ high")
+        if (self.high - self.low) % self.step:
+            raise WidthError(
+                f"a width range of {self.low} to {self.high} that steps of {self.step} do not fill",
+                f"end it at {self.high - (self.high - self.low) % self.step}",
+            )
+
+    def __contains__(self, width: int) -> bool:
+        return self.low <= width <= self.high and (width - self.low) % self.step == 0
+
+    def __len__(self) -> int:
+        return (self.high - self.low) // self.step + 1
+
+    def __getitem__(self, index: int) -> int:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self.low + index * self.step
+
+    def __str__(self) -> str:
+        return f"{self.low}–{self.high}" + (f" step {self.step}" if self.step > 1 else "")
+
+    def scaled(self, factor: int) -> WidthRange:
+        """The range of features when each unit of width carries `factor` of them."""
+        return WidthRange(self.low * factor, self.high * factor, self.step * factor)
+
+    def aligned(self, step: int) -> WidthRange:
+        """The multiples of `step` inside the range."""
+        low, high = -(-self.low // step) * step, self.high // step * step
+        if high < low:
+            raise WidthError(f"no multiple of {step} lies in {self}", "use a smaller width step")
+        return WidthRange(low, high, step)
+
+    def hull(self, other: WidthRange) -> WidthRange:
+        """The smallest range that holds both."""
+        step = math.gcd(self.step, other.step, abs(self.low - other.low))
+        return WidthRange(min(self.low, other.low), max(self.high, other.high), step)
+
+
+Domain = tuple[WidthRange, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A trainable network of one or more blocks, as plain data any device can be asked to run."""
+
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        if not self.blocks:
+            raise ValueError("a variant has at least one block")
+        for before, after in zip(self.blocks, self.blocks[1:], strict=False):
+            if before.gives != after.reads:
+                raise ValueError(f"{before.name} gives {before.gives}, but {after.name} reads {after.reads}")
+        if len({block.kind.training for block in self.blocks}) != 1:
+            raise ValueError("the blocks of a variant are trained alike")
+
+    @property
+    def training(self) -> Training:
+        """How it is trained."""
+        return self.blocks[0].kind.training
+
+    def __str__(self) -> str:
+        return " → ".join(f"{block.kind.id}{list(block.point)}" for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """How one kind is learnt: over which widths, and between which companions."""
+
+    kind: Kind
+    domain: Domain
+    feeder: Kind | None = None
+    reader: Kind | None = None
+
+    def variant(self, point: Point) -> Variant:
+        """The network that teaches about the kind at a point."""
+        blocks = [Block("subject", self.kind, point)]
+        if self.feeder is not None:
+            blocks.insert(0, Block("feeder", self.feeder, (self.kind.width_in(point),)))
+        if self.reader is not None:
+            blocks.append(Block("reader", self.reader, (blocks[-1].gives[0],)))
+        return Variant(tuple(blocks))
+
+
+def stem(signal: Signal, training: Training) -> Kind:
+    """The auxiliary input that produces a signal cheaply: a 1×1 convolution, or one feature's linear map."""
+    return Kind(Role.INPUT, (_pointwise(signal),), signal.spatial, STEM_CHANNELS, False, training)
+
+
+def head(signal: Signal, training: Training) -> Kind:
+    """The auxiliary output that reads a signal cheaply: global pooling and a linear map to ten classes."""
+    pool: tuple[Layer, ...] = ()
+    if signal.spatial:
+        d = len(signal.spatial)
+        pool = (layer(f"adaptive_avg_pool{d}d", size=(1,) * d), layer("flatten"))
+    layers = (*pool, layer("linear", bias=True), layer("cross_entropy"))
+    return Kind(Role.OUTPUT, layers, signal.spatial, HEAD_CLASSES, True, training)
+
+
+def _pointwise(signal: Signal) -> Layer:
+    if not signal.spatial:
+        return layer("linear", bias=True)
+    ones, zeros = (1,) * len(signal.spatial), (0,) * len(signal.spatial)
+    return layer(
+        f"conv{len(signal.spatial)}d", kernel=ones, stride=ones, padding=zeros, dilation=ones, bias=True
+    )
+
+
+def lessons(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> tuple[Lesson, ...]:
+    """What must be profiled to estimate every member of a model's family, in the order of the equations.
+
+    Args:
+        spec: the parsed model, at its largest widths.
+        ranges: for each block but the last, the widths it may give; by default, as in the paper, from 1
+            to the model's own.
+    """
+    if ranges is None:
+        ranges = [WidthRange(1, block.width_out) for block in spec.blocks[:-1]]
+    domains = _block_domains(spec, ranges)
+    inputs = {k: d for k, d in domains.items() if k.role is Role.INPUT}
+    outputs = {k: d for k, d in domains.items() if k.role is Role.OUTPUT}
+    hidden = []
+    for kind, domain in ((k, d) for k, d in domains.items() if k.role is Role.HIDDEN):
+        feeder, reader = _feeder(kind, inputs), _reader(kind, outputs)
+        _widen(inputs, feeder, domain[0])
+        _widen(outputs, reader, domain[1].scaled(kind.result.per_width))
+        hidden.append(Lesson(kind, domain, feeder, reader))
+    openings = []
+    for kind, domain in inputs.items():
+        reader = _reader(kind, outputs)
+        _widen(outputs, reader, domain[0].scaled(kind.result.per_width))
+        openings.append(Lesson(kind, domain, reader=reader))
+    closings = [Lesson(kind, domain) for kind, domain in outputs.items()]
+    return (*closings, *openings, *hidden)
+
+
+def _feeder(kind: Kind, inputs: Iterable[Kind]) -> Kind:
+    """An input of the model that gives what the kind reads, or else an auxiliary stem."""
+    return next((k for k in inputs if k.result == kind.source), None) or stem(kind.source, kind.training)
+
+
+def _reader(kind: Kind, outputs: Iterable[Kind]) -> Kind:
+    """An output of the model that reads what the kind gives, or else an auxiliary head."""
+    fits = (k for k in outputs if k.spatial == kind.result.spatial and k.input_grad)
+    return next(fits, None) or head(Signal(kind.result.spatial), kind.training)
+
+
+def _widen(domains: dict[Kind, Domain], kind: Kind, used: WidthRange) -> None:
+    domains[kind] = (domains[kind][0].hull(used),) if kind in domains else (used,)
+
+
+def _block_domains(spec: ModelSpec, ranges: Sequence[WidthRange]) -> dict[Kind, Domain]:
+    if len(ranges) != len(spec.blocks) - 1:
+        raise WidthError(f"{len(ranges)} width ranges for {len(spec.blocks)} blocks", "give one for each but the last")
+    domains: dict[Kind, Domain] = {}
+    for index, block in enumerate(spec.blocks):
+        axes = {}
+        if index < len(ranges):
+            axes["out"] = ranges[index]
+        before = spec.blocks[index - 1] if index else None
+        if before is not None and before.gives == block.reads:
+            axes["in"] = ranges[index - 1].scaled(before.kind.result.per_width)
+        else:
+            axes["in"] = WidthRange(1, block.width_in)
+        domain = tuple(axes[axis] for axis in block.kind.axes)
+        seen = domains.get(block.kind, domain)
+        domains[block.kind] = tuple(a.hull(b) for a, b in zip(seen, domain, strict=True))
+    return domains

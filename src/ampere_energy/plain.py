@@ -1,0 +1,149 @@
+"""Frozen dataclasses to plain JSON values and back, strictly.
+
+`encode` turns dataclasses into dicts, tuples into lists and enums into their values. `decode` is driven by
+the dataclass's annotations and accepts nothing else: a missing or unknown field, a wrong type, a NaN or an
+infinity is a `FileError` that names the place. A decoded value is therefore as good as a constructed one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import json
+import math
+import reprlib
+import types
+import typing
+from functools import cache
+from typing import Any, TypeVar
+
+from ampere_energy.errors import AmpereError, FileError
+
+T = TypeVar("T")
+
+
+def encode(value: Any) -> Any:
+    """The JSON form of a dataclass, enum, tuple or scalar."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (tuple, list)):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(cls: type[T], data: Any, where: str) -> T:
+    """Builds a `cls` from JSON values; `where` names the place in errors."""
+    return typing.cast(T, _decode(cls, data, where))
+
+
+def digest(value: Any) -> str:
+    """Eight hexadecimal digits that change with any part of the value."""
+    text = json.dumps(encode(value), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def parse_json(text: str | bytes, where: str) -> Any:
+    """JSON text to values; broken text is a `FileError`."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{where} is not JSON ({error})", "is it the right file, or was it cut short?") from error
+
+
+@cache
+def _fields(cls: type[Any]) -> dict[str, tuple[Any, bool]]:
+    hints = typing.get_type_hints(cls)
+    return {
+        f.name: (
+            hints[f.name],
+            f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
+        )
+        for f in dataclasses.fields(cls)
+    }
+
+
+def _decode(hint: Any, data: Any, where: str) -> Any:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _decode_union(typing.get_args(hint), data, where)
+    if origin is tuple:
+        return _decode_tuple(typing.get_args(hint), data, where)
+    if dataclasses.is_dataclass(hint):
+        return _decode_dataclass(typing.cast(type[Any], hint), data, where)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        try:
+            return hint(data)
+        except ValueError:
+            raise _unexpected(where, f"one of {', '.join(str(m.value) for m in hint)}", data) from None
+    if _is_scalar(hint, data):
+        return float(data) if hint is float else data
+    raise _unexpected(where, getattr(hint, "__name__", str(hint)), data)
+
+
+def _decode_dataclass(cls: type[Any], data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise _unexpected(where, "an object", data)
+    fields = _fields(cls)
+    for name in data:
+        if name not in fields:
+            raise FileError(f"{where} has an unknown field {str(name)[:60]!r}")
+    values = {}
+    for name, (hint, required) in fields.items():
+        if name in data:
+            values[name] = _decode(hint, data[name], f"{where}.{name}")
+        elif required:
+            raise FileError(f"{where} has no {name!r}")
+    try:
+        return cls(**values)
+    except AmpereError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, ArithmeticError) as error:
+        raise FileError(f"{where} is not valid: {error}") from error
+
+
+def _decode_tuple(args: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(data, list):
+        raise _unexpected(where, "a list", data)
+    if len(args) == 2 and args[1] is Ellipsis:
+        return tuple(_decode(args[0], item, f"{where}[{i}]") for i, item in enumerate(data))
+    if len(data) != len(args):
+        raise FileError(f"{where} has {len(data)} items, not {len(args)}")
+    return tuple(_decode(arg, item, f"{where}[{i}]") for i, (arg, item) in enumerate(zip(args, data, strict=True)))
+
+
+def _decode_union(options: tuple[Any, ...], data: Any, where: str) -> Any:
+    """Scalars first, then a list or the dataclass whose required fields the object has."""
+    for option in options:
+        if option is type(None) and data is None:
+            return None
+        if _is_scalar(option, data):
+            return float(data) if option is float else data
+    for option in options:
+        if typing.get_origin(option) is tuple and isinstance(data, list):
+            return _decode(option, data, where)
+        if dataclasses.is_dataclass(option) and isinstance(data, dict):
+            required = {n for n, (_, needed) in _fields(typing.cast(type[Any], option)).items() if needed}
+            if required <= data.keys():
+                return _decode(option, data, where)
+    raise _unexpected(where, " or ".join(getattr(o, "__name__", str(o)) for o in options), data)
+
+
+def _is_scalar(hint: Any, data: Any) -> bool:
+    if hint is bool:
+        return isinstance(data, bool)
+    if hint is int:
+        return isinstance(data, int) and not isinstance(data, bool) and abs(data) < 2**53
+    if hint is float:
+        if isinstance(data, int):
+            return not isinstance(data, bool) and abs(data) < 2**1023
+        return isinstance(data, float) and math.isfinite(data)
+    if hint is str:
+        return isinstance(data, str)
+    return False
+
+
+def _unexpected(where: str, wanted: str, data: Any) -> FileError:
+    return FileError(f"{where} should be {wanted}, but is {reprlib.repr(data)}")
