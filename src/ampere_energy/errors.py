@@ -3,7 +3,7 @@
     AmpereError
     ├── RequestError              exit 2: what was asked for cannot be done as asked
     │   ├── ModelError              the model cannot be found, built or run
-    │   │   └── UnsupportedLayer      a parametric layer outside the recipe book
+    │   │   └── UnsupportedLayerError      a parametric layer outside the recipe book
     │   ├── WidthError              widths out of range or of the wrong number
     │   └── FileError               a profile or log that cannot be used
     ├── DeviceError               exit 3: the device or its meter cannot answer
@@ -39,7 +39,7 @@ class ModelError(RequestError):
     """A model that cannot be found, built or run on its example input."""
 
 
-class UnsupportedLayer(ModelError):
+class UnsupportedLayerError(ModelError):
     """A parametric layer that cannot be rebuilt at other widths."""
 
 

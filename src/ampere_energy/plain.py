@@ -15,6 +15,7 @@ import math
 import reprlib
 import types
 import typing
+from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -54,14 +55,14 @@ def parse_json(text: str | bytes, where: str) -> Any:
 
 
 @cache
-def _fields(cls: type[Any]) -> dict[str, tuple[Any, bool]]:
+def _fields(cls: Hashable) -> dict[str, tuple[Any, bool]]:
     hints = typing.get_type_hints(cls)
     return {
         f.name: (
             hints[f.name],
             f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
         )
-        for f in dataclasses.fields(cls)
+        for f in dataclasses.fields(typing.cast(type[Any], cls))
     }
 
 
@@ -86,7 +87,7 @@ def _decode(hint: Any, data: Any, where: str) -> Any:
 def _decode_dataclass(cls: type[Any], data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         raise _unexpected(where, "an object", data)
-    fields = _fields(cls)
+    fields = _fields(typing.cast(Hashable, cls))
     for name in data:
         if name not in fields:
             raise FileError(f"{where} has an unknown field {str(name)[:60]!r}")
@@ -125,7 +126,7 @@ def _decode_union(options: tuple[Any, ...], data: Any, where: str) -> Any:
         if typing.get_origin(option) is tuple and isinstance(data, list):
             return _decode(option, data, where)
         if dataclasses.is_dataclass(option) and isinstance(data, dict):
-            required = {n for n, (_, needed) in _fields(typing.cast(type[Any], option)).items() if needed}
+            required = {n for n, (_, needed) in _fields(typing.cast(Hashable, option)).items() if needed}
             if required <= data.keys():
                 return _decode(option, data, where)
     raise _unexpected(where, " or ".join(getattr(o, "__name__", str(o)) for o in options), data)

@@ -109,7 +109,9 @@ class Campaign:
     def tell(self, measurement: Measurement) -> bool:
         """Takes a measurement in; False where it is of none of the campaign's networks."""
         variant = measurement.workload
-        subject = next((b for b in variant.blocks if b.name == "subject"), None) if isinstance(variant, Variant) else None
+        subject = (
+            next((b for b in variant.blocks if b.name == "subject"), None) if isinstance(variant, Variant) else None
+        )
         progress = self._progress.get(subject.kind) if subject else None
         if progress is None or subject is None or progress.lesson.variant(subject.point) != variant:
             return False

@@ -75,7 +75,7 @@ class Priors:
 
 
 PRIORS = Priors()
-_BOUNDS = {"lengthscale": (1e-2, 1e2), "outputscale": (1e-2, 1e2), "noise": (1e-7, 1.0)}
+_BOUNDS = {"lengthscale": (1e-2, 1e4), "outputscale": (1e-3, 1e6), "noise": (1e-8, 1e1)}
 _STARTS = ((0.3, 1.0, 1e-2), (1.0, 1.0, 1e-4), (3.0, 3.0, 1e-3))
 
 
@@ -125,19 +125,25 @@ class GaussianProcess:
 
     def covariance(self, x: Tensor) -> Tensor:
         """Joint posterior covariance of the function, without observation noise: shape (m, m)."""
-        half = torch.linalg.solve_triangular(self._cholesky, self._cross(x).T, upper=False)
+        half = self._explained(x)
         return self.hyper.outputscale * matern52(x, x, self._lengthscales) - half.T @ half
 
     def variance(self, x: Tensor) -> Tensor:
         """The covariance's diagonal, without the rest: shape (m,)."""
-        half = torch.linalg.solve_triangular(self._cholesky, self._cross(x).T, upper=False)
+        half = self._explained(x)
         return (self.hyper.outputscale - (half * half).sum(0)).clamp_min(0.0)
+
+    def _explained(self, x: Tensor) -> Tensor:
+        """L⁻¹ k(X, x): its squares sum to the variance that the observations take away."""
+        half: Tensor = torch.linalg.solve_triangular(self._cholesky, self._cross(x).T, upper=False)
+        return half
 
     def _cross(self, x: Tensor) -> Tensor:
         return self.hyper.outputscale * matern52(x, self.x, self._lengthscales)
 
 
 def _cholesky(matrix: Tensor) -> Tensor:
+    factor: Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
     if int(info):
         raise AmpereError("a covariance matrix is not positive definite", "are two points or noises degenerate?")
@@ -169,9 +175,7 @@ def fit(
     with _one_thread():
         best = min((problem.climb(start) for start in starts), key=lambda result: result[0])[1]
     *lengthscales, outputscale, noise = np.exp(best)
-    hyper = Hyper(
-        mean, tuple(map(float, lengthscales)), float(outputscale) * scale**2, float(noise) * scale**2
-    )
+    hyper = Hyper(mean, tuple(map(float, lengthscales)), float(outputscale) * scale**2, float(noise) * scale**2)
     return GaussianProcess(x, y, known, hyper)
 
 
@@ -200,7 +204,7 @@ class _Problem:
         lengthscale, outputscale, noise = start
         first = np.log([lengthscale] * len(self.squares) + [outputscale, noise])
         bounds = [tuple(map(math.log, _BOUNDS[name])) for name in self.names]
-        result = minimize(self, first, jac=True, method="L-BFGS-B", bounds=bounds)
+        result = minimize(self, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-11})
         return float(result.fun), np.asarray(result.x)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -210,7 +214,9 @@ class _Problem:
         r = _ROOT5 * scaled.sum(0).sqrt()
         decay = torch.exp(-r)
         k = outputscale * (1 + r + r * r / 3) * decay
-        factor = _cholesky(k + torch.diag(self.known + noise))
+        factor, info = torch.linalg.cholesky_ex(k + torch.diag(self.known + noise))
+        if int(info):
+            return math.inf, np.zeros(d + 2)  # no valid process here: as unlikely as can be
         alpha = torch.cholesky_solve(self.y[:, None], factor)
         inner = alpha @ alpha.T - torch.cholesky_inverse(factor)
         value = float(-0.5 * (self.y @ alpha[:, 0]) - factor.diagonal().log().sum()) - 0.5 * n * math.log(2 * math.pi)

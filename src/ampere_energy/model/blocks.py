@@ -94,7 +94,7 @@ class Kind:
     @property
     def label(self) -> str:
         """A description for people."""
-        place = "x".join(map(str, self.spatial))
+        place = "×".join(map(str, self.spatial))
         joined = [str(step) for step in self.layers if step is not self.main]
         return f"{self.main}{' @' + place if place else ''}{''.join(' · ' + text for text in joined)}"
 

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.layers import (
@@ -45,7 +45,8 @@ def build(variant: Variant) -> nn.Sequential:
 
 def loss_of(name: str) -> Loss:
     """The loss function of a name in the recipe book."""
-    return {"cross_entropy": F.cross_entropy, "mse": F.mse_loss}[name]
+    losses: dict[str, Loss] = {"cross_entropy": functional.cross_entropy, "mse": functional.mse_loss}
+    return losses[name]
 
 
 def _block(block: Block) -> nn.Sequential:
@@ -78,10 +79,10 @@ def _module(step: Layer, signal: Signal, features_in: int, width_out: int) -> nn
     if step.op == "dropout":
         return nn.Dropout(options["p"])
     if step.op in ADAPTIVE_POOLS:
-        return Apply(partial(getattr(F, step.op), output_size=options["size"]))
+        return Apply(partial(getattr(functional, step.op), output_size=options["size"]))
     if step.op in POOLS:
         options["kernel_size"] = options.pop("kernel")
         if step.op.startswith("avg"):
             del options["dilation"]
-        return Apply(partial(getattr(F, step.op), **options))
-    return Apply(partial(getattr(F, step.op), **options))
+        return Apply(partial(getattr(functional, step.op), **options))
+    return Apply(partial(getattr(functional, step.op), **options))

@@ -62,15 +62,20 @@ class Layer:
         return value
 
     def __str__(self) -> str:
-        shown = [_show(key, value) for key, value in self.options if key in ("kernel", "stride", "padding", "size")]
-        return " ".join([self.op, *(text for text in shown if text)])
+        options = dict(self.options)
+        size = options.get("kernel", options.get("size"))
+        words = [self.op] + ([_by(size)] if isinstance(size, tuple) else [])
+        usual = {"stride": size if self.op in POOLS else 1, "padding": 0}
+        for key, expected in usual.items():
+            value = options.get(key)
+            if isinstance(value, tuple) and value != expected and set(value) != {expected}:
+                words.append(f"{key} {_by(value)}")
+        return " ".join(words)
 
 
-def _show(key: str, value: Option) -> str:
-    if not isinstance(value, tuple) or (key, set(value)) in (("stride", {1}), ("padding", {0})):
-        return ""
-    text = "x".join(map(str, value))
-    return text if key in ("kernel", "size") else f"{key[0]}{value[0] if len(set(value)) == 1 else text}"
+def _by(sizes: tuple[int, ...]) -> str:
+    """Sizes for people: one number where all dimensions agree."""
+    return str(sizes[0]) if len(set(sizes)) == 1 else "×".join(map(str, sizes))
 
 
 def layer(op: str, **options: Option) -> Layer:

@@ -16,7 +16,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
-from ampere_energy.errors import ModelError, UnsupportedLayer
+from ampere_energy.errors import ModelError, UnsupportedLayerError
 from ampere_energy.model.blocks import Block, Kind, ModelSpec, Role
 from ampere_energy.model.layers import (
     ADAPTIVE_POOLS,
@@ -134,7 +134,7 @@ def parse(
 
     Raises:
         ModelError: the model does not run on the example, or has nothing to train.
-        UnsupportedLayer: it has a parametric layer that the recipe book cannot rebuild.
+        UnsupportedLayerError: it has a parametric layer that the recipe book cannot rebuild.
     """
     shape = tuple(example.shape) if isinstance(example, torch.Tensor) else tuple(int(n) for n in example)
     if len(shape) < 2 or min(shape) < 1:
@@ -157,17 +157,19 @@ def record(model: nn.Module, shape: tuple[int, ...]) -> list[Call]:
     """The calls of one forward pass on fake tensors."""
     fake = FakeTensorMode()
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    weights = {name: fake.from_tensor(tensor) for name, tensor in state.items()}
+    weights: dict[str, torch.Tensor] = {name: fake.from_tensor(tensor) for name, tensor in state.items()}
+    example: torch.Tensor
     was_training = model.training
     model.train()
     try:
         with fake:
             example = torch.empty(shape)
-            with _Recorder(weights, example) as recorder:
+            recorder = _Recorder(weights, example)
+            with recorder:
                 torch.func.functional_call(model, weights, (example,))
     except ModelError:
         raise
-    except Exception as error:  # noqa: BLE001 - the user's own forward may raise anything
+    except Exception as error:
         raise ModelError(
             f"{type(model).__name__} does not run on an input of shape {','.join(map(str, shape))} ({error})",
             "check --input (batch first)",
@@ -185,7 +187,7 @@ def _group(calls: Sequence[Call]) -> tuple[list[_Draft], list[str]]:
     first_read: tuple[int, ...] = ()
     for call in calls:
         if call.weights and call.op not in PARAMETRIC | NORMALISATIONS:
-            raise UnsupportedLayer(
+            raise UnsupportedLayerError(
                 f"{call.place} is a {call.op}, which the recipe book cannot rebuild at other widths",
                 f"supported parametric layers: {', '.join(sorted(PARAMETRIC | NORMALISATIONS))}",
             )
@@ -213,7 +215,7 @@ def _block(draft: _Draft, index: int, count: int, training: Training) -> Block:
     try:
         kind = Kind(role, layers, draft.reads[2:], fixed, draft.call.needs_gradient, training)
     except ValueError as error:
-        raise UnsupportedLayer(f"{draft.call.place} cannot be rebuilt: {error}") from error
+        raise UnsupportedLayerError(f"{draft.call.place} cannot be rebuilt: {error}") from error
     return Block(draft.call.place, kind, point)
 
 
@@ -230,7 +232,7 @@ def _layer(call: Call) -> Layer | None:
         return _convolution(call)
     if call.op == "linear":
         if len(call.reads) != 2:
-            raise UnsupportedLayer(
+            raise UnsupportedLayerError(
                 f"{call.place} is a linear layer on an input of {len(call.reads)} dimensions {list(call.reads)}",
                 "linear layers on vectors (batch, features) are supported",
             )
@@ -265,7 +267,7 @@ def _reshape(call: Call) -> Layer | None:
 def _convolution(call: Call) -> Layer:
     d = CONVOLUTIONS[call.op]
     if call.arguments.get("groups", 1) != 1:
-        raise UnsupportedLayer(
+        raise UnsupportedLayerError(
             f"{call.place} is a {call.op} with {call.arguments['groups']} groups", "groups of 1 are supported"
         )
     weight = call.arguments["weight"]

@@ -70,7 +70,7 @@ def instantiate(ref: ModelRef) -> nn.Module:
         module = factory(*arguments)
     except ModelError:
         raise
-    except Exception as error:  # noqa: BLE001 - the user's own factory may raise anything
+    except Exception as error:
         raise ModelError(
             f"{ref.source} raised {type(error).__name__}: {error}", "call the factory by itself to see where"
         ) from error
@@ -117,5 +117,7 @@ def _from_package(place: str) -> Any:
 def _import(load: Callable[[], Any], place: str) -> Any:
     try:
         return load()
-    except Exception as error:  # noqa: BLE001 - the user's own file may raise anything
-        raise ModelError(f"{place} cannot be imported ({type(error).__name__}: {error})", "import it by itself") from error
+    except Exception as error:
+        raise ModelError(
+            f"{place} cannot be imported ({type(error).__name__}: {error})", "import it by itself"
+        ) from error

@@ -137,9 +137,7 @@ def _pointwise(signal: Signal) -> Layer:
     if not signal.spatial:
         return layer("linear", bias=True)
     ones, zeros = (1,) * len(signal.spatial), (0,) * len(signal.spatial)
-    return layer(
-        f"conv{len(signal.spatial)}d", kernel=ones, stride=ones, padding=zeros, dilation=ones, bias=True
-    )
+    return layer(f"conv{len(signal.spatial)}d", kernel=ones, stride=ones, padding=zeros, dilation=ones, bias=True)
 
 
 def lessons(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> tuple[Lesson, ...]:

@@ -41,3 +41,14 @@ def open_device(name: str, *, watts_per_core: float | None = None, threads: int 
 
         return SimulatedDevice.named(name)
     raise RequestError(f"no device is called {name!r}", "choose cpu or simulated")
+
+
+def reopen(info: DeviceInfo, meter: MeterInfo) -> Device:
+    """The device a profile was made on, with the same settings; it must still be checked to be the same one."""
+    about, settings = dict(info.details), dict(meter.details)
+    if info.name == "simulated":
+        return open_device(f"simulated:{about.get('noise', '0')}")
+    watts, threads = settings.get("watts per core"), about.get("threads")
+    return open_device(
+        info.name, watts_per_core=float(watts) if watts else None, threads=int(threads) if threads else None
+    )

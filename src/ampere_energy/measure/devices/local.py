@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -70,7 +71,9 @@ class LocalDevice:
         windows: tuple[Window, ...] = ()
         reason: str | None = None
         try:
-            reply = self._worker.ask({"workload": encode(workload), "procedure": encode(procedure)}, procedure.deadline_s)
+            reply = self._worker.ask(
+                {"workload": encode(workload), "procedure": encode(procedure)}, procedure.deadline_s
+            )
         except WorkerError as error:
             reason = error.what
         else:
@@ -107,7 +110,9 @@ class Worker:
         """The answer to a request; `WorkerError` where none came in time."""
         self.hello()
         process = self._process
-        assert process is not None and process.stdin is not None
+        assert process is not None
+        assert process.stdin is not None
+        self._stderr.truncate(0)  # last words are those about this request
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
@@ -124,7 +129,7 @@ class Worker:
             self._stderr.close()
 
     def _start(self) -> None:
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._stderr = tempfile.TemporaryFile("ab+")  # noqa: SIM115 - lives as long as the worker
         paths = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
             self._command,
@@ -137,7 +142,8 @@ class Worker:
         self._hello = self._receive(_START_S)
 
     def _receive(self, deadline_s: float) -> dict[str, Any]:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         pipe, line = self._process.stdout.fileno(), b""
         end = time.monotonic() + deadline_s
         with selectors.DefaultSelector() as selector:
@@ -155,9 +161,9 @@ class Worker:
     def _failure(self, what: str) -> WorkerError:
         """Ends the worker and says why, in its own last words."""
         assert self._process is not None
-        died = self._process.poll()
-        if died is not None and died < 0:
-            what += f" by signal {-died}"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            died = self._process.wait(0.5)  # a closed pipe comes a moment before the exit status
+            what += f" by signal {-died}" if died < 0 else ""
         self._stderr.seek(0)
         words = self._stderr.read().decode(errors="replace").strip().splitlines()
         self.stop()

@@ -7,6 +7,7 @@ where a real device is badly filled) and energy for parameters. Nothing is train
 
 from __future__ import annotations
 
+import math
 import random
 import zlib
 from collections.abc import Sequence
@@ -114,6 +115,6 @@ def _character(kind: Kind) -> tuple[float, float, float, float]:
 
 def _energy_j(block: Block) -> float:
     constant, per_flop, per_parameter, _ = _character(block.kind)
-    fill = (block.width_in * block.width_out) ** 0.5
+    fill = math.sqrt(block.width_in * block.width_out)
     work = per_flop * block.training_flops * (1 + 8 / (8 + fill))
     return constant + work + per_parameter * block.parameters

@@ -1,0 +1,42 @@
+"""AMPERE: what training a neural network on a device will cost, before you run it.
+
+    spec = ampere_energy.parse(model, torch.zeros(10, 1, 28, 28))
+    profile = ampere_energy.profile(spec, device="cpu", budget_s=60)
+    print(ampere_energy.estimate(spec, profile, iterations=1000).energy_j)
+    profile.save("mine.json")
+    profile = ampere_energy.load("mine.json")
+
+The names below are imported when first used, so that `import ampere_energy` stays quick and free of torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ampere_energy.fit.campaign import Rules, profile
+    from ampere_energy.fit.profile import Profile, load
+    from ampere_energy.model.parse import parse
+    from ampere_energy.model.training import Training
+    from ampere_energy.predict.estimate import Estimate, estimate
+
+__version__ = "0.1.0"
+__all__ = ["Estimate", "Profile", "Rules", "Training", "estimate", "load", "parse", "profile"]
+
+_HOMES = {
+    "Estimate": "ampere_energy.predict.estimate",
+    "Profile": "ampere_energy.fit.profile",
+    "Rules": "ampere_energy.fit.campaign",
+    "Training": "ampere_energy.model.training",
+    "estimate": "ampere_energy.predict.estimate",
+    "load": "ampere_energy.fit.profile",
+    "parse": "ampere_energy.model.parse",
+    "profile": "ampere_energy.fit.campaign",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

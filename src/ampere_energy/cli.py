@@ -1,0 +1,381 @@
+"""The `ampere` command: reads arguments, calls the library, prints. torch is imported only by what needs it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import click
+import typer
+from rich.console import Console
+
+from ampere_energy.errors import AmpereError, DeviceError, FileError, RequestError
+
+if TYPE_CHECKING:
+    from ampere_energy.fit.profile import Profile
+    from ampere_energy.measure.devices import Device
+    from ampere_energy.model.blocks import ModelSpec
+    from ampere_energy.model.source import ModelRef
+    from ampere_energy.model.variants import WidthRange
+
+app = typer.Typer(
+    help="What training a neural network on a device will cost, in joules, seconds and battery, before you run it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+out = Console()
+err = Console(stderr=True)
+
+Model = Annotated[
+    str, typer.Argument(help="A family (see `ampere models`), path/to/file.py:factory or package.module:factory.")
+]
+Input = Annotated[str, typer.Option("--input", help="Shape of the input, batch first: 32,3,64,64.")]
+Widths = Annotated[str, typer.Option(help="A member's widths: 6,16,120,84. For a factory, its arguments.")]
+OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+DeviceName = Annotated[str, typer.Option("--device", help="cpu, or simulated[:NOISE] for a dry run.")]
+Watts = Annotated[float | None, typer.Option(help="Watts of one busy core, for modelled energy [default: 10].")]
+Threads = Annotated[int | None, typer.Option(help="torch threads [default: torch's own choice].")]
+ProfileName = Annotated[str, typer.Option("--profile", help="A profile's name or file.")]
+Level = Annotated[float, typer.Option(help="Probability that the interval holds.")]
+WidthStep = Annotated[int, typer.Option(help="Only widths that are multiples of this.")]
+
+
+@app.callback()
+def options(debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False) -> None:
+    """Reads `--debug`, which `main` accepts anywhere on the line."""
+
+
+@app.command()
+def models(as_json: AsJson = False) -> None:
+    """Lists the built-in families."""
+    from ampere_energy.model.zoo.families import FAMILIES
+
+    families = list(FAMILIES.values())
+    if as_json:
+        from ampere_energy.show.families import families_json
+
+        _print_json(families_json(families))
+    else:
+        from ampere_energy.show.families import families_table
+
+        out.print(families_table(families))
+
+
+@app.command()
+def parse(
+    model: Model, input: Input = "", widths: Widths = "", optimizer: OptimizerName = "sgd", as_json: AsJson = False
+) -> None:
+    """Shows a model's blocks, kinds, widths, parameters and training FLOPs."""
+    spec = _spec(_ref(model, input, widths, optimizer))
+    from ampere_energy.show.plainly import spec_json
+    from ampere_energy.show.tables import spec_table
+
+    _show(as_json, lambda: spec_json(spec), lambda: spec_table(spec))
+
+
+@app.command()
+def profile(
+    model: Model,
+    device: DeviceName = "cpu",
+    input: Input = "",
+    widths: Annotated[str, typer.Option(help="The largest widths to cover. For a factory, its arguments.")] = "",
+    width_step: WidthStep = 1,
+    optimizer: OptimizerName = "sgd",
+    budget: Annotated[str, typer.Option(help="Time for measuring, such as 60s or 2m [default: until precise].")] = "",
+    points: Annotated[int, typer.Option(help="The most points of one kind.")] = 16,
+    guide: Annotated[str, typer.Option(help="Whose uncertainty chooses the next point: energy or time.")] = "energy",
+    method: Annotated[str, typer.Option(help="How kinds are separated and fitted.")] = "paper",
+    name: Annotated[str, typer.Option("--out", help="The profile's name or file [default: MODEL-DEVICE].")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was measured before.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start anew; the old log is kept beside.")] = False,
+    watts_per_core: Watts = None,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
+    ref = _ref(model, input, widths, optimizer)
+    path = _profile_path(name or _default_name(model, device))
+    log = path.with_suffix(".jsonl")
+    _prepare_log(log, resume, fresh)
+    from ampere_energy.fit.campaign import Rules
+    from ampere_energy.fit.campaign import profile as run_campaign
+    from ampere_energy.fit.profile import Quantity
+    from ampere_energy.show.plainly import profile_json
+    from ampere_energy.show.progress import CampaignDisplay
+    from ampere_energy.show.tables import profile_table
+
+    rules = Rules(points=points, guide=_choice(Quantity, guide, "--guide"), budget_s=_seconds(budget))
+    spec = replace(_spec(ref), name=model)
+    with _device(device, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
+        learnt = run_campaign(
+            spec,
+            device=opened,
+            ranges=_ranges(spec, width_step),
+            rules=rules,
+            log=log,
+            method=method,
+            observe=display,
+        )
+    learnt.save(path)
+    _show(as_json, lambda: profile_json(learnt, str(path)), lambda: profile_table(learnt))
+    err.print(f"profile {path}", highlight=False, soft_wrap=True)
+    if not learnt.complete:
+        err.print(
+            "the profile is partial: finish it by the same command with --resume", highlight=False, soft_wrap=True
+        )
+        raise typer.Exit(130)
+
+
+@app.command()
+def estimate(
+    model: Model,
+    profile: ProfileName,
+    input: Input = "",
+    widths: Widths = "",
+    optimizer: OptimizerName = "sgd",
+    iterations: Annotated[int, typer.Option(help="Training steps.")] = 1,
+    level: Level = 0.9,
+    battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh, to see the share used.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Predicts what training a model will cost, from a profile, without running it."""
+    capacity = _watt_hours(battery)
+    ref = _ref(model, input, widths, optimizer)
+    learnt = _load(profile)
+    spec = _spec(ref)
+    from ampere_energy.predict.estimate import estimate as predict
+    from ampere_energy.show.plainly import estimate_json
+    from ampere_energy.show.tables import estimate_table
+
+    result = predict(spec, learnt, iterations=iterations, level=level)
+    _show(as_json, lambda: estimate_json(result, capacity), lambda: estimate_table(result, capacity))
+
+
+@app.command()
+def measure(
+    model: Model,
+    device: DeviceName = "cpu",
+    input: Input = "",
+    widths: Widths = "",
+    optimizer: OptimizerName = "sgd",
+    iterations: Annotated[int, typer.Option(help="Training steps to report for.")] = 1,
+    watts_per_core: Watts = None,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Trains a model for some seconds on a device and reports what a step costs."""
+    if iterations < 1:
+        raise RequestError(f"--iterations {iterations}", "give at least 1")
+    ref = _ref(model, input, widths, optimizer)
+    from ampere_energy.measure.measurement import REPORT
+    from ampere_energy.show.plainly import measurement_json
+    from ampere_energy.show.tables import measurement_table
+
+    with _device(device, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
+        result = opened.measure(ref, REPORT)
+    if result.infeasible is not None:
+        raise DeviceError(f"{ref} could not be measured: {result.infeasible}", "try a smaller batch or model")
+    _show(
+        as_json,
+        lambda: measurement_json(result, str(ref), iterations),
+        lambda: measurement_table(result, str(ref), iterations),
+    )
+
+
+@app.command()
+def evaluate(
+    family_name: Annotated[str, typer.Argument(metavar="FAMILY", help="A built-in family.")],
+    profile: ProfileName,
+    models: Annotated[int, typer.Option(help="How many unseen members to measure.")] = 20,
+    seed: Annotated[int, typer.Option(help="Another seed draws other members.")] = 0,
+    input: Input = "",
+    width_step: WidthStep = 1,
+    level: Level = 0.9,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predicts unseen members of a family, measures them on this device, and compares."""
+    from ampere_energy.model.zoo.families import family as find_family
+
+    if models < 1:
+        raise RequestError(f"--models {models}", "give at least 1")
+    family = find_family(family_name).aligned(width_step)
+    learnt = _load(profile)
+    optimizer = learnt.training.optimizer.value
+    shape = input or ",".join(map(str, (learnt.training.batch, *family.input[1:])))
+    members = [_ref(family_name, shape, ",".join(map(str, w)), optimizer) for w in family.sample(models, seed)]
+    from ampere_energy.measure.devices import reopen
+    from ampere_energy.predict.evaluate import evaluate as run
+    from ampere_energy.show.plainly import evaluation_json
+    from ampere_energy.show.report import evaluation_report
+    from ampere_energy.show.tables import evaluation_table
+
+    with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status("predicting") as status:
+        done = iter(range(1, models + 1))
+        trials = run(
+            members, learnt, device, level=level, observe=lambda _: status.update(f"measured {next(done)} of {models}")
+        )
+    if report is not None:
+        _write(report, evaluation_report(trials, learnt))
+    _show(as_json, lambda: evaluation_json(family, trials, learnt), lambda: evaluation_table(trials, learnt))
+    if report is not None:
+        err.print(f"report {report}", highlight=False, soft_wrap=True)
+
+
+def main() -> NoReturn:
+    """Runs the command; errors are one line on standard error, with the documented exit code."""
+    debug = "--debug" in sys.argv
+    arguments = [a for a in sys.argv[1:] if a != "--debug"]
+    warnings.showwarning = _one_line_warning
+    try:
+        code = app(args=arguments, prog_name="ampere", standalone_mode=False)
+    except AmpereError as error:
+        code = _fail(str(error), error.exit_code, debug)
+    except click.exceptions.NoArgsIsHelpError as error:
+        out.print(error.ctx.get_help() if error.ctx else "", markup=False, highlight=False)
+        code = 2
+    except click.ClickException as error:
+        code = _fail(error.format_message(), 2, debug)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        code = _fail("interrupted; nothing that was measured is lost", 130, debug)
+    except BrokenPipeError:
+        code = 141
+    except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said in one line
+        code = _fail(f"unexpected {type(error).__name__}: {error} (run again with --debug and report it)", 1, debug)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int, debug: bool) -> int:
+    if debug:
+        err.print_exception()
+    print(f"ampere: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _one_line_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"ampere: warning: {message}", file=sys.stderr)
+
+
+def _ref(model: str, input: str, widths: str, optimizer: str) -> ModelRef:
+    from ampere_energy.model.source import model_ref
+    from ampere_energy.model.training import Optimizer, Training
+
+    training = Training(batch=1, optimizer=_choice(Optimizer, optimizer, "--optimizer"))
+    return model_ref(model, widths=_numbers(widths, "--widths"), input=_numbers(input, "--input"), training=training)
+
+
+def _spec(ref: ModelRef) -> ModelSpec:
+    from ampere_energy.model.parse import parse as parse_model
+    from ampere_energy.model.source import instantiate
+
+    return parse_model(instantiate(ref), ref.input, training=ref.training, name=str(ref))
+
+
+def _ranges(spec: ModelSpec, step: int) -> list[WidthRange]:
+    """Widths to cover: from 1 to the model's own, in the steps asked for."""
+    from ampere_energy.model.variants import WidthRange
+
+    if step < 1:
+        raise RequestError(f"--width-step {step}", "give at least 1")
+    return [WidthRange(1, block.width_out).aligned(step) for block in spec.blocks[:-1]]
+
+
+def _choice(options: Any, value: str, option: str) -> Any:
+    try:
+        return options(value)
+    except ValueError:
+        raise RequestError(f"{option} {value}", f"choose from {', '.join(options)}") from None
+
+
+def _numbers(text: str, option: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        raise RequestError(f"{option} {text}", "give whole numbers with commas, such as 32,3,64,64") from None
+
+
+def _seconds(text: str) -> float | None:
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h)?", text.strip())
+    if not match:
+        raise RequestError(f"--budget {text}", "give a time such as 60s, 2m or 1h")
+    return float(match[1]) * {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+
+
+def _watt_hours(text: str) -> float | None:
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(Wh|kWh)?", text.strip(), re.IGNORECASE)
+    if not match or float(match[1]) <= 0:
+        raise RequestError(f"--battery {text}", "give a capacity such as 15Wh")
+    return float(match[1]) * (1000 if (match[2] or "").lower() == "kwh" else 1)
+
+
+def _default_name(model: str, device: str) -> str:
+    return re.sub(r"[^\w.]+", "-", f"{Path(model).name}-{device}").strip("-")
+
+
+def _profile_path(name: str) -> Path:
+    """A file where the name says so, else a name in the user's collection."""
+    if name.endswith(".json") or "/" in name:
+        return Path(name).with_suffix(".json")
+    import platformdirs
+
+    return platformdirs.user_data_path("ampere-energy") / "profiles" / f"{name}.json"
+
+
+def _prepare_log(log: Path, resume: bool, fresh: bool) -> None:
+    if resume and fresh:
+        raise RequestError("--resume with --fresh", "give one of them")
+    if resume and not log.exists():
+        raise FileError(f"there is no log {log} to resume", "run without --resume")
+    if log.exists() and log.stat().st_size and not resume:
+        if not fresh:
+            raise FileError(
+                f"{log} holds measurements", "go on with --resume, start anew with --fresh, or choose --out"
+            )
+        kept = next(p for i in range(1, 10**6) if not (p := log.with_suffix(f".{i}.jsonl")).exists())
+        log.rename(kept)
+        err.print(f"the old log is kept as {kept}", highlight=False, soft_wrap=True)
+
+
+def _load(name: str) -> Profile:
+    from ampere_energy.fit.profile import load
+
+    return load(_profile_path(name) if not Path(name).is_file() else Path(name))
+
+
+def _device(name: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:
+    from ampere_energy.measure.devices import open_device
+
+    return contextlib.closing(open_device(name, watts_per_core=watts_per_core, threads=threads))
+
+
+def _show(as_json: bool, data: Callable[[], Any], table: Callable[[], Any]) -> None:
+    if as_json:
+        _print_json(data())
+    else:
+        out.print(table())
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(data, indent=2, allow_nan=False))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written ({error.strerror})", "choose another --report") from error

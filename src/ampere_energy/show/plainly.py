@@ -1,0 +1,132 @@
+"""The JSON side of the command line; its keys are a contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ampere_energy.fit.profile import Profile
+from ampere_energy.measure.measurement import Measurement
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.zoo.families import Family
+from ampere_energy.plain import encode
+from ampere_energy.predict.estimate import Estimate
+from ampere_energy.predict.evaluate import Trial, score
+
+
+def spec_json(spec: ModelSpec) -> dict[str, Any]:
+    """`ampere parse --json`."""
+    return {
+        "model": spec.name,
+        "batch": spec.training.batch,
+        "optimizer": spec.training.optimizer.value,
+        "parameters": sum(b.parameters for b in spec.blocks),
+        "training_flops": sum(b.training_flops for b in spec.blocks),
+        "blocks": [
+            {
+                "name": b.name,
+                "role": b.kind.role.value,
+                "kind": b.kind.id,
+                "layers": b.kind.label,
+                "widths": list(b.point),
+                "reads": list(b.reads),
+                "gives": list(b.gives),
+                "parameters": b.parameters,
+                "training_flops": b.training_flops,
+            }
+            for b in spec.blocks
+        ],
+        "unattributed": list(spec.unattributed),
+    }
+
+
+def profile_json(profile: Profile, path: str) -> dict[str, Any]:
+    """`ampere profile --json`."""
+    return {
+        "profile": path,
+        "model": profile.model,
+        "method": profile.method,
+        "complete": profile.complete,
+        "device": encode(profile.device),
+        "meter": str(profile.meter),
+        "provenance": profile.meter.provenance.value,
+        "measurements": profile.measurements,
+        "profile_s": profile.profile_s,
+        "kinds": [
+            {"kind": f.kind.id, "role": f.kind.role.value, "layers": f.kind.label, "points": len(f.points)}
+            for f in profile.kinds
+        ],
+    }
+
+
+def estimate_json(estimate: Estimate, battery_wh: float | None = None) -> dict[str, Any]:
+    """`ampere estimate --json`."""
+    record = {
+        "model": estimate.model,
+        "energy_j": estimate.energy_j,
+        "interval_j": list(estimate.interval_j),
+        "level": estimate.level,
+        "time_s": estimate.time_s,
+        "power_w": estimate.power_w,
+        "provenance": estimate.provenance.value,
+        "basis": estimate.basis.value,
+        "meter": str(estimate.meter),
+        "device": encode(estimate.device),
+        "iterations": estimate.iterations,
+        "blocks": [
+            {"name": b.name, "kind": b.kind, "energy_j": b.energy_j, "std_j": b.std_j, "time_s": b.time_s}
+            for b in estimate.blocks
+        ],
+        "unattributed": list(estimate.unattributed),
+    }
+    if battery_wh is not None:
+        record["battery"] = {"capacity_wh": battery_wh, "share": estimate.battery_share(battery_wh)}
+    return record
+
+
+def measurement_json(measurement: Measurement, model: str, iterations: int) -> dict[str, Any]:
+    """`ampere measure --json`; energy and time cover all iterations."""
+    return {
+        "model": model,
+        "energy_j": measurement.energy_j * iterations,
+        "energy_std_j": measurement.energy_std_j * iterations,
+        "time_s": measurement.time_s * iterations,
+        "iterations": iterations,
+        "meter": str(measurement.meter),
+        "provenance": measurement.meter.provenance.value,
+        "domains": list(measurement.meter.domains),
+        "device": encode(measurement.device),
+        "windows": encode(measurement.windows),
+    }
+
+
+def evaluation_json(family: Family, trials: Sequence[Trial], profile: Profile) -> list[dict[str, Any]]:
+    """`ampere evaluate --json`."""
+    scored = encode(score(trials))
+    floor = scored.pop("floor")
+    return [
+        {
+            "family": family.name,
+            "device": profile.device.name,
+            "mode": "eager",
+            "widths": "any" if all(r.step == 1 for r in family.ranges) else "aligned",
+            "batch": profile.training.batch,
+            "models": len(trials),
+            "points": profile.measurements,
+            "profile_s": profile.profile_s,
+            "provenance": profile.meter.provenance.value,
+            "floor": floor,
+            "scores": {profile.method: scored},
+            "trials": [
+                {
+                    "widths": list(t.member.widths),
+                    "predicted_j": t.estimate.energy_j,
+                    "interval_j": list(t.estimate.interval_j),
+                    "measured_j": t.measurement.energy_j,
+                    "measured_std_j": t.measurement.energy_std_j,
+                    "error": t.error,
+                }
+                for t in trials
+            ],
+        }
+    ]

@@ -1,0 +1,62 @@
+"""The live display of a campaign."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ampere_energy.fit.campaign import Status
+from ampere_energy.show.units import duration, percent
+
+
+class CampaignDisplay:
+    """Shows kind, points, uncertainty, elapsed and remaining; a plain line a kind where there is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown_kind = 0
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[detail]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("starting the device", total=None, detail="", left="")
+
+    def __enter__(self) -> CampaignDisplay:
+        if self._console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def __call__(self, status: Status) -> None:
+        """Takes in a new status."""
+        left = f"about {duration(status.remaining_s)} left" if status.remaining_s is not None else ""
+        if not self._console.is_terminal:
+            if status.kind_index != self._shown_kind:
+                self._shown_kind = status.kind_index
+                self._console.print(
+                    f"kind {status.kind_index}/{status.kinds}: {status.kind} · "
+                    f"{status.measurements} measurements so far, at most {left or 'unknown'}",
+                    highlight=False,
+                )
+            return
+        spread = f", ±{percent(status.uncertainty)}" if status.uncertainty is not None else ""
+        self._progress.update(
+            self._task,
+            description=f"kind {status.kind_index}/{status.kinds} {status.kind}",
+            total=status.kinds,
+            completed=status.kind_index - 1,
+            detail=f"{status.points} points{spread}",
+            left=left,
+        )

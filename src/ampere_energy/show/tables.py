@@ -1,0 +1,158 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ampere_energy.fit.profile import Profile
+from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.predict.estimate import Estimate
+from ampere_energy.predict.evaluate import Trial, score
+from ampere_energy.show.units import bar, duration, percent, si
+
+
+def spec_table(spec: ModelSpec) -> RenderableType:
+    """`ampere parse`."""
+    title = f"{spec.name}: {len(spec.blocks)} blocks of {len(spec.kinds)} kinds, batch {spec.training.batch}"
+    table = _table("block", "role", "layers", "widths", "kind", title=title, footer=True)
+    for name, total in (
+        ("parameters", f"{sum(b.parameters for b in spec.blocks):,}"),
+        ("training FLOPs", si(sum(b.training_flops for b in spec.blocks), "FLOP")),
+    ):
+        table.add_column(name, justify="right", footer=total)
+    for block in spec.blocks:
+        widths = " → ".join(map(str, (block.width_in, block.width_out)))
+        flops = si(block.training_flops, "FLOP")
+        table.add_row(
+            block.name, block.kind.role, block.kind.label, widths, block.kind.id, f"{block.parameters:,}", flops
+        )
+    return Group(table, _unattributed(spec.unattributed))
+
+
+def profile_table(profile: Profile) -> RenderableType:
+    """What a campaign learnt."""
+    state = "" if profile.complete else ", PARTIAL"
+    table = _table("role", "layers", title=f"{profile.model} on {profile.device.name}, method {profile.method}{state}")
+    for name in ("widths", "points", "energy", "time"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for fit in profile.kinds:
+        table.add_row(
+            fit.kind.role,
+            fit.kind.label,
+            " × ".join(map(str, fit.domain)),
+            str(len(fit.points)),
+            _range(fit.energy.values, "J"),
+            _range(fit.time.values, "s"),
+        )
+    spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
+    return Group(table, Text(spent, style="dim"))
+
+
+def estimate_table(estimate: Estimate, battery_wh: float | None = None) -> RenderableType:
+    """`ampere estimate`."""
+    low, high = estimate.interval_j
+    steps = f"{estimate.iterations:,} training step{'s' if estimate.iterations > 1 else ''}"
+    table = _table("block", "kind", title=f"{estimate.model}: {steps} on {estimate.device.name}")
+    for name in ("energy", "± std", "time"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("share of energy", no_wrap=True)
+    for block in estimate.blocks:
+        share = block.energy_j / estimate.energy_j
+        table.add_row(
+            block.name,
+            block.kind,
+            si(block.energy_j, "J"),
+            si(block.std_j, "J"),
+            si(block.time_s, "s"),
+            f"{bar(share)} {percent(share)}",
+        )
+    rows = [
+        ("energy", f"{si(estimate.energy_j, 'J')}  ({si(estimate.energy_wh, 'Wh')})"),
+        (f"{estimate.level:.0%} interval", f"{si(low, 'J')} – {si(high, 'J')}"),
+        ("time", duration(estimate.time_s)),
+        ("average power", si(estimate.power_w, "W")),
+    ]
+    if battery_wh is not None:
+        rows.append((f"of a {battery_wh:g} Wh battery", f"{100 * estimate.battery_share(battery_wh):.3g} %"))
+    rows.append(("provenance", f"predicted from {source(estimate.meter)}"))
+    return Group(table, _facts(rows), _unattributed(estimate.unattributed))
+
+
+def measurement_table(measurement: Measurement, model: str, iterations: int) -> RenderableType:
+    """`ampere measure`."""
+    energy, error = measurement.energy_j * iterations, measurement.energy_std_j * iterations
+    rows = [
+        ("model", model),
+        ("device", str(measurement.device)),
+        ("energy", f"{si(energy, 'J')} ± {si(error, 'J')} for {iterations:,} training steps"),
+        ("time", duration(measurement.time_s * iterations)),
+        ("average power", si(measurement.energy_j / measurement.time_s, "W")),
+        ("windows", f"{len(measurement.windows)} of {measurement.windows[0].iterations} steps"),
+        ("energy is", source(measurement.meter)),
+    ]
+    return _facts(rows)
+
+
+def evaluation_table(trials: Sequence[Trial], profile: Profile) -> RenderableType:
+    """`ampere evaluate`: predicted and measured side by side."""
+    table = _table("widths", title=f"unseen members of {profile.model} on {profile.device.name}")
+    level = f"{trials[0].estimate.level:.0%} interval"
+    found = profile.meter.provenance.value
+    for name in ("predicted", level, found, "error", "inside"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for trial in trials:
+        low, high = trial.estimate.interval_j
+        table.add_row(
+            ",".join(map(str, trial.member.widths)),
+            si(trial.estimate.energy_j, "J"),
+            f"{si(low, 'J')} – {si(high, 'J')}",
+            f"{si(trial.measurement.energy_j, 'J')} ± {si(trial.measurement.energy_std_j, 'J')}",
+            percent(trial.error, signed=True),
+            "yes" if trial.covered else "no",
+        )
+    total = score(trials)
+    summary = (
+        f"mean absolute error {percent(total.mape)}, bias {percent(total.bias, signed=True)}, "
+        f"{percent(total.coverage)} inside the interval, error of the measurements themselves {percent(total.floor)}"
+    )
+    return Group(table, Text(summary), Text(f"energy is {source(profile.meter)}, per training step", style="dim"))
+
+
+def source(meter: MeterInfo) -> str:
+    """How an energy was obtained, in words nobody can overlook."""
+    if meter.provenance is Provenance.MODELLED:
+        return f"MODELLED energy, not measured ({meter})"
+    if meter.provenance is Provenance.SIMULATED:
+        return "SIMULATED energy (no device was used)"
+    return f"{meter.provenance} energy ({meter}; {', '.join(meter.domains)})"
+
+
+def _range(values: Sequence[float], unit: str) -> str:
+    return f"{si(min(values), unit)} … {si(max(values), unit)}"
+
+
+def _facts(rows: Sequence[tuple[str, str]]) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    table.add_column(style="dim", justify="right")
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _unattributed(operations: Sequence[str]) -> Text:
+    if not operations:
+        return Text("every operation is attributed to a block", style="dim")
+    return Text(f"not attributed to any block, and not counted: {'; '.join(operations)}", style="yellow")
+
+
+def _table(*columns: str, title: str | None = None, footer: bool = False) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", show_footer=footer, box=None, padding=(0, 1))
+    for column in columns:
+        table.add_column(column, no_wrap=column != "layers")
+    return table

@@ -1,0 +1,36 @@
+"""Numbers for people: three figures and a fitting prefix."""
+
+from __future__ import annotations
+
+_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+
+
+def si(value: float, unit: str) -> str:
+    """A value with an SI prefix: `si(0.00123, "J")` is `1.23 mJ`."""
+    size = abs(value)
+    if size == 0:
+        return f"0 {unit}"
+    factor, prefix = next(((f, p) for f, p in _PREFIXES if size >= f * 0.9995), _PREFIXES[-1])
+    scaled = value / factor
+    digits = 0 if abs(scaled) >= 99.95 else 1 if abs(scaled) >= 9.995 else 2
+    return f"{scaled:.{digits}f} {prefix}{unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: milliseconds, seconds, or hours and minutes."""
+    if seconds < 120:
+        return si(seconds, "s")
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def percent(share: float, signed: bool = False) -> str:
+    """A share as a percentage."""
+    return f"{100 * share:{'+' if signed else ''}.1f} %"
+
+
+def bar(share: float, width: int = 20) -> str:
+    """A horizontal bar of block characters for a share of 1."""
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")

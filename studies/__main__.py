@@ -1,0 +1,31 @@
+"""`make study`: every study in full; the results go to `studies/results.json` with a hash of what was tested."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from studies import additive, kills, oracle
+from studies.freshness import RESULTS, fingerprint
+
+
+def main() -> None:
+    results: dict[str, Any] = {}
+    for name, run in {
+        "additive": lambda _: additive.run(seeds=10, members=50),
+        "oracle": lambda _: oracle.run(seeds=20),
+        "kills": lambda folder: kills.run(kills=50, folder=folder),
+    }.items():
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            results[name] = {"tested": fingerprint(name), "result": run(Path(folder))}
+        print(f"{name}: {time.monotonic() - start:.0f} s")
+        print(json.dumps(results[name]["result"], indent=1))
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""How well the paper's method recovers an exactly additive device, with and without noise."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Sequence
+
+from ampere_energy.fit.campaign import Rules, profile
+from ampere_energy.fit.profile import Profile, Quantity
+from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.parse import parse
+from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.variants import Lesson, lessons
+from ampere_energy.model.zoo.families import Family, family
+
+RULES = {"default": Rules(), "close": Rules(points=24, precision=0.01)}
+
+
+def spec_of(name: str, widths: tuple[int, ...] = ()) -> ModelSpec:
+    ref = model_ref(name, widths=widths)
+    return parse(instantiate(ref), ref.input, training=ref.training, name=name)
+
+
+def predicted_j(profile: Profile, blocks: Sequence[Block]) -> float:
+    total = 0.0
+    for block in blocks:
+        fit = profile.find(block.kind)
+        assert fit is not None
+        total += float(fit.process(Quantity.ENERGY).mean(fit.unit([block.point])))
+    return total
+
+
+def nets(plan: Sequence[Lesson], chosen: Family, count: int, seed: int) -> dict[str, list[tuple[Block, ...]]]:
+    """Unseen networks of one, two and three blocks, and whole members."""
+    draw = random.Random(seed)
+    found: dict[str, list[tuple[Block, ...]]] = {"1": [], "2": [], "3": []}
+    for size, group in found.items():
+        taught = [lesson for lesson in plan if 1 + bool(lesson.feeder) + bool(lesson.reader) == int(size)]
+        for _ in range(count):
+            lesson = draw.choice(taught)
+            group.append(lesson.variant(tuple(r[draw.randrange(len(r))] for r in lesson.domain)).blocks)
+    found["whole"] = [spec_of(chosen.name, widths).blocks for widths in chosen.sample(count, seed)]
+    return found
+
+
+def recover(name: str, noise: float, seed: int, members: int, rules: Rules) -> dict[str, dict[str, float]]:
+    """Relative errors of the recovered energies by size of network: mean and largest."""
+    chosen = family(name)
+    device = SimulatedDevice(noise, seed)
+    spec = spec_of(name)
+    learnt = profile(spec, device=device, ranges=chosen.ranges, rules=rules)
+    result = {}
+    for size, group in nets(lessons(spec, chosen.ranges), chosen, members, seed).items():
+        errors = [abs(predicted_j(learnt, blocks) / device.true_energy_j(blocks) - 1) for blocks in group]
+        result[size] = {"mean": statistics.fmean(errors), "max": max(errors)}
+    return result
+
+
+def run(seeds: int, members: int) -> dict[str, dict[str, dict[str, float]]]:
+    """The worst over the seeds, for each family, noise and set of rules."""
+    result = {}
+    for name in ("lenet5", "cnn5"):
+        for noise in (0.0, 0.03):
+            for label, rules in RULES.items():
+                rounds = [recover(name, noise, seed, members, rules) for seed in range(seeds if noise else 1)]
+                result[f"{name}, noise {noise:g}, {label} rules"] = {
+                    size: {
+                        "mean error": statistics.fmean(r[size]["mean"] for r in rounds),
+                        "worst seed's mean error": max(r[size]["mean"] for r in rounds),
+                        "worst error": max(r[size]["max"] for r in rounds),
+                    }
+                    for size in rounds[0]
+                }
+    return result

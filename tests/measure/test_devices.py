@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from studies.additive import spec_of
+
+from ampere_energy.errors import ModelError, RequestError
+from ampere_energy.measure.devices import open_device, reopen
+from ampere_energy.measure.devices.local import LocalDevice
+from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.measure.measurement import Procedure, Provenance
+from ampere_energy.model.source import model_ref
+from ampere_energy.model.variants import Variant, lessons
+
+QUICK = Procedure(windows=3, window_s=0.03, warm_up_s=0.1)
+MODELS = """
+import os, time
+from torch import nn
+def kills_itself(): os.kill(os.getpid(), 9)
+def hangs(): time.sleep(1000)
+def prints():
+    print("chatter on standard output", flush=True)
+    return nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+class Explodes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+    def forward(self, x):
+        raise RuntimeError("out of memory, say")
+def raises(): raise ValueError("no")
+"""
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[LocalDevice]:
+    opened = LocalDevice(watts_per_core=7.0, threads=1)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    path = tmp_path / "models.py"
+    path.write_text(MODELS)
+    return path
+
+
+def test_a_variant_is_really_trained(device: LocalDevice) -> None:
+    lesson = lessons(spec_of("cnn5"))[-1]
+    small = device.measure(lesson.variant((8, 8)), QUICK)
+    large = device.measure(lesson.variant((256, 256)), QUICK)
+    assert small.infeasible is None
+    assert len(small.windows) == 3
+    assert large.time_s > 3 * small.time_s  # about a thousand times the work
+    assert large.energy_j > 3 * small.energy_j
+    assert small.meter.provenance is Provenance.MODELLED
+    # One thread is busy for the whole window: seven watts, less only where the machine took the core away.
+    assert 0 < large.energy_j / large.time_s <= 7.0 * 1.02
+
+
+def test_a_model_is_really_trained(device: LocalDevice, models: Path) -> None:
+    measurement = device.measure(model_ref(f"{models}:prints", input=(5, 3)), QUICK)
+    assert measurement.infeasible is None
+    assert measurement.energy_j > 0
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        ("kills_itself", "worker died by signal 9"),
+        ("hangs", "no answer within 3 s"),
+        ("Explodes", "out of memory, say"),
+    ],
+)
+def test_what_cannot_run_is_infeasible_and_the_next_one_runs(
+    device: LocalDevice, models: Path, factory: str, reason: str
+) -> None:
+    failed = device.measure(model_ref(f"{models}:{factory}", input=(5, 3)), replace(QUICK, deadline_s=3))
+    assert failed.windows == ()
+    assert reason in str(failed.infeasible)
+    assert device.measure(model_ref(f"{models}:prints", input=(5, 3)), QUICK).infeasible is None
+
+
+def test_a_factory_that_raises_is_the_users_error(device: LocalDevice, models: Path) -> None:
+    with pytest.raises(ModelError, match="raised ValueError: no"):
+        device.measure(model_ref(f"{models}:raises", input=(5, 3)), QUICK)
+
+
+def test_a_worker_killed_from_outside_is_infeasible(device: LocalDevice, models: Path) -> None:
+    device.measure(model_ref(f"{models}:prints", input=(5, 3)), QUICK)
+    assert device._worker._process is not None
+    pid = device._worker._process.pid
+    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    start = time.monotonic()
+    failed = device.measure(model_ref(f"{models}:hangs", input=(5, 3)), QUICK)
+    assert "signal 9" in str(failed.infeasible)
+    assert time.monotonic() - start < 20
+
+
+def test_the_simulated_device_is_exactly_additive() -> None:
+    device, spec = SimulatedDevice(), spec_of("lenet5")
+    whole = device.measure(Variant(spec.blocks), QUICK)
+    assert whole.energy_j == pytest.approx(sum(device.true_energy_j([b]) for b in spec.blocks), rel=1e-12)
+    assert whole.time_s == pytest.approx(sum(device.true_time_s([b]) for b in spec.blocks), rel=1e-12)
+    assert device.measure(model_ref("lenet5"), QUICK).energy_j == pytest.approx(whole.energy_j, rel=1e-12)
+    assert whole.meter.provenance is Provenance.SIMULATED
+
+
+def test_the_simulated_noise_is_what_it_says() -> None:
+    device, spec = SimulatedDevice(0.03), spec_of("lenet5")
+    true = device.true_energy_j(spec.blocks)
+    repeats = [device.measure(Variant(spec.blocks), QUICK) for _ in range(600)]
+    errors = [m.energy_j / true - 1 for m in repeats]
+    assert (sum(e * e for e in errors) / 600) ** 0.5 == pytest.approx(0.03, rel=0.1)
+    assert abs(sum(errors) / 600) < 0.005
+    stated = (sum(m.energy_std_j**2 for m in repeats) / 600) ** 0.5 / true
+    assert stated == pytest.approx(0.03, rel=0.1)  # what the windows say about themselves is true
+
+
+def test_devices_by_name() -> None:
+    assert open_device("simulated:0.05").info == SimulatedDevice(0.05).info
+    assert reopen(SimulatedDevice(0.05).info, SimulatedDevice(0.05).meter).info == SimulatedDevice(0.05).info
+    for name in ("tpu", "simulated:much", "simulated:0.7"):
+        with pytest.raises(RequestError):
+            open_device(name)
+    with pytest.raises(RequestError, match="--watts-per-core -1"):
+        open_device("cpu", watts_per_core=-1.0)
+    with pytest.raises(RequestError, match="--threads 0"):
+        open_device("cpu", threads=0)

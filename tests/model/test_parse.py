@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from ampere_energy.errors import ModelError, UnsupportedLayerError
+from ampere_energy.model.blocks import Role
+from ampere_energy.model.parse import parse
+from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.training import Optimizer, Training
+
+
+class Functional(nn.Module):
+    """LeNet-like, with everything non-parametric as a functional call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 6, 5, padding=2)
+        self.conv2 = nn.Conv2d(6, 16, 5)
+        self.fc1 = nn.Linear(400, 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.fc3 = nn.Linear(84, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.max_pool2d(torch.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(self.conv2(x).relu(), kernel_size=2)
+        x = x.view(x.size(0), -1)
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, padding=1), nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.a(x)
+        return self.c((x + self.b(x)).mean((2, 3), keepdim=True).flatten(1))
+
+
+def flops_of_a_step(model: nn.Module, shape: tuple[int, ...]) -> int:
+    with FlopCounterMode(display=False) as counter:
+        out = model(torch.randn(shape))
+        F.cross_entropy(out, torch.zeros(shape[0], dtype=torch.long)).backward()
+    return int(counter.get_total_flops())
+
+
+@pytest.mark.parametrize("name", ["lenet5", "cnn5"])
+def test_parameters_and_flops_sum_to_the_models(name: str) -> None:
+    ref = model_ref(name, input=(4, 3, 32, 32))
+    model = instantiate(ref)
+    spec = parse(model, ref.input)
+    assert sum(b.parameters for b in spec.blocks) == sum(p.numel() for p in model.parameters())
+    assert sum(b.training_flops for b in spec.blocks) == flops_of_a_step(model, ref.input)
+    assert spec.unattributed == ()
+
+
+def test_blocks_of_lenet5() -> None:
+    ref = model_ref("lenet5")
+    spec = parse(instantiate(ref), ref.input)
+    found = [(b.name, b.kind.role, b.point, b.kind.label) for b in spec.blocks]
+    assert found == [
+        ("conv1", Role.INPUT, (6,), "conv2d 5 padding 2 @28×28 · relu · max_pool2d 2"),
+        ("conv2", Role.HIDDEN, (6, 16), "conv2d 5 @14×14 · relu · max_pool2d 2 · flatten"),
+        ("fc1", Role.HIDDEN, (400, 120), "linear · relu"),
+        ("fc2", Role.HIDDEN, (120, 84), "linear · relu"),
+        ("fc3", Role.OUTPUT, (84,), "linear · cross_entropy"),
+    ]
+    assert len(spec.kinds) == 4  # the two hidden linear layers are one kind
+    assert [b.kind.input_grad for b in spec.blocks] == [False, True, True, True, True]
+
+
+def test_functional_calls_are_the_same_kinds_as_modules() -> None:
+    ref = model_ref("lenet5")
+    assert parse(Functional(), ref.input).kinds == parse(instantiate(ref), ref.input).kinds
+
+
+def test_every_setting_makes_another_kind() -> None:
+    def kinds(shape: tuple[int, ...], **options: object) -> set[str]:
+        training = Training(1, **options) if options else None  # type: ignore[arg-type]
+        return {k.id for k in parse(instantiate(model_ref("cnn5", input=shape)), shape, training=training).kinds}
+
+    base = kinds((10, 1, 28, 28))
+    assert not base & kinds((20, 1, 28, 28))
+    assert not base & kinds((10, 1, 28, 28), optimizer=Optimizer.ADAM)
+    assert len(base & kinds((10, 1, 32, 32))) == 1  # only the output linear does not see the image size
+
+
+def test_operations_without_a_recipe_are_named() -> None:
+    spec = parse(Residual(), (2, 3, 8, 8))
+    assert [b.name for b in spec.blocks] == ["a", "b", "c"]
+    assert spec.unattributed == ("add [2, 8, 6, 6] → [2, 8, 6, 6]",)
+    assert spec.blocks[1].kind.label == "conv2d 3 padding 1 @6×6 · adaptive_avg_pool2d 1 · flatten"
+
+
+def test_loose_parameters_are_admitted() -> None:
+    class Loose(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale, self.fc = nn.Parameter(torch.ones(4)), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.fc(x)
+
+    assert parse(Loose(), (3, 4)).unattributed == ("4 of 14 parameters",)
+
+
+def test_leading_reshape_belongs_to_the_first_block() -> None:
+    spec = parse(nn.Sequential(nn.Flatten(), nn.Linear(784, 16), nn.ReLU(), nn.Linear(16, 10)), (5, 1, 28, 28))
+    first = spec.blocks[0]
+    assert first.kind.label == "linear @28×28 · flatten · relu"
+    assert first.parameters == 784 * 16 + 16
+    assert first.reads == (1, 28, 28)
+
+
+def test_parsing_leaves_the_model_as_it_was() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Dropout(), nn.Flatten(), nn.Linear(144, 3)).eval()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    random_state = torch.get_rng_state()
+    parse(model, torch.zeros(2, 1, 8, 8))
+    assert not model.training
+    assert torch.equal(random_state, torch.get_rng_state())
+    assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
+
+
+def test_a_layer_that_cannot_be_rebuilt_is_named() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = nn.LSTM(8, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.cell(x)[0]
+
+    with pytest.raises(UnsupportedLayerError, match="cell is a lstm"):
+        parse(Recurrent(), (4, 3, 8))
+    with pytest.raises(UnsupportedLayerError, match="0 is a conv2d with 2 groups"):
+        parse(nn.Sequential(nn.Conv2d(4, 4, 3, groups=2)), (2, 4, 8, 8))
+    with pytest.raises(UnsupportedLayerError, match="0 is a linear layer on an input of 3 dimensions"):
+        parse(nn.Sequential(nn.Linear(8, 4)), (2, 5, 8))
+
+
+def test_an_input_the_model_rejects_is_named() -> None:
+    with pytest.raises(ModelError, match="does not run on an input of shape 10,3,28,28"):
+        parse(instantiate(model_ref("lenet5")), (10, 3, 28, 28))
+    with pytest.raises(ModelError, match="batch first"):
+        parse(nn.Linear(3, 3), (3,))
+
+
+def test_a_model_without_layers_is_refused() -> None:
+    with pytest.raises(ModelError, match="no trainable layer"):
+        parse(nn.Sequential(nn.ReLU()), (2, 3))

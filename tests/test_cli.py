@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ampere_energy.measure.store import MeasurementLog
+
+MINE = """
+from torch import nn
+def mine(width=8):
+    return nn.Sequential(nn.Conv2d(3, width, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(width * 49, 4))
+def broken(): raise KeyError("gone")
+def number(): return 3
+"""
+
+
+def ampere(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ampere_energy", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240)
+
+
+def answer(*arguments: str, cwd: Path | None = None) -> Any:
+    done = ampere(*arguments, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a user's model and a profile of lenet5 on the simulated device."""
+    path = tmp_path_factory.mktemp("cli")
+    (path / "mine.py").write_text(MINE)
+    answer("profile", "lenet5", "--device", "simulated:0.02", "--out", "sim.json", cwd=path)
+    return path
+
+
+def test_help_and_models_do_not_import_torch() -> None:
+    for arguments in (["--help"], ["models"], ["models", "--json"], ["estimate", "--help"]):
+        program = (
+            f"import sys; sys.argv = ['ampere', *{arguments!r}]\n"
+            "from ampere_energy.cli import main\n"
+            "try: main()\n"
+            "except SystemExit as end: assert not end.code, end.code\n"
+            "assert 'torch' not in sys.modules and 'scipy' not in sys.modules and 'numpy' not in sys.modules"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+
+
+def test_parse(folder: Path) -> None:
+    record = answer("parse", "mine.py:mine", "--input", "5,3,16,16", cwd=folder)
+    assert record["parameters"] == 3 * 8 * 9 + 8 + 8 * 49 * 4 + 4
+    assert [b["role"] for b in record["blocks"]] == ["input", "output"]
+    table = ampere("parse", "lenet5").stdout
+    for text in ("conv1", "linear-", "61,706", "22.6 MFLOP", "every operation is attributed"):
+        assert text in table
+
+
+def test_estimate_has_the_contracted_keys(folder: Path) -> None:
+    arguments = ("estimate", "lenet5", "--profile", "sim.json", "--widths", "3,8,60,40", "--iterations", "50")
+    record = answer(*arguments, "--battery", "15Wh", cwd=folder)
+    keys = {"energy_j", "interval_j", "level", "time_s", "power_w", "provenance", "device", "iterations", "blocks"}
+    assert keys <= record.keys()
+    assert record["iterations"] == 50
+    assert (record["provenance"], record["basis"]) == ("predicted", "simulated")
+    assert sum(b["energy_j"] for b in record["blocks"]) == pytest.approx(record["energy_j"])
+    assert {"name", "kind", "energy_j", "std_j"} <= record["blocks"][0].keys()
+    assert record["battery"]["share"] == pytest.approx(record["energy_j"] / 54000)
+    table = ampere(*arguments, "--battery", "15Wh", cwd=folder).stdout
+    for text in ("█", "Wh", "90% interval", "average power", "of a 15 Wh battery", "SIMULATED"):
+        assert text in table
+
+
+def test_measure_on_the_cpu_says_modelled() -> None:
+    record = answer("measure", "lenet5", "--iterations", "10", "--threads", "1", "--watts-per-core", "5")
+    keys = {"energy_j", "energy_std_j", "time_s", "iterations", "meter", "provenance", "domains"}
+    assert keys <= record.keys()
+    assert record["provenance"] == "modelled"
+    assert record["meter"] == "cputime, watts per core 5"
+    assert 0 < record["energy_j"] <= 5.1 * record["time_s"]
+
+
+def test_profile_estimate_and_evaluate_on_the_cpu_say_modelled(folder: Path) -> None:
+    """The whole line, for a user's own model, with real training steps."""
+    source = ("mine.py:mine", "--input", "5,3,16,16")
+    record = answer("profile", *source, "--device", "cpu", "--budget", "6s", "--out", "mine.json", cwd=folder)
+    assert record["complete"]
+    assert record["provenance"] == "modelled"
+    assert '"provenance": "modelled"' in (folder / "mine.jsonl").read_text()
+    assert '"provenance": "modelled"' in (folder / "mine.json").read_text()
+    predicted = answer("estimate", *source, "--profile", "mine.json", cwd=folder)
+    assert predicted["basis"] == "modelled"
+    assert 0 < predicted["interval_j"][0] < predicted["energy_j"] < predicted["interval_j"][1]
+    assert "MODELLED" in ampere("estimate", *source, "--profile", "mine.json", cwd=folder).stdout
+    real = answer("measure", *source, cwd=folder)
+    assert predicted["energy_j"] == pytest.approx(real["energy_j"], rel=1.0)  # the machine may be busy
+
+
+def test_evaluate_writes_a_report(folder: Path) -> None:
+    (record,) = answer("evaluate", "lenet5", "--profile", "sim.json", "--models", "4", "--report", "r.html", cwd=folder)
+    keys = {"family", "device", "mode", "widths", "batch", "models", "points", "profile_s", "floor", "scores"}
+    assert keys <= record.keys()
+    assert {"mape", "bias", "p90", "spearman", "coverage"} <= record["scores"]["paper"].keys()
+    assert record["scores"]["paper"]["mape"] < 0.1
+    assert "<svg" in (folder / "r.html").read_text()
+    table = ampere("evaluate", "lenet5", "--profile", "sim.json", "--models", "2", cwd=folder).stdout
+    assert "mean absolute error" in table
+
+
+PROFILE = ("profile", "lenet5", "--device", "simulated", "--out", "sim.json")
+SIM = ("--profile", "sim.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("parse", "lenet6"), 2, "no family is called 'lenet6'"),
+        (("parse", "absent.py:net", "--input", "1,2"), 2, "there is no file absent.py"),
+        (("parse", "mine.py:broken", "--input", "1,2"), 2, "raised KeyError: 'gone'"),
+        (("parse", "mine.py:number", "--input", "1,2"), 2, "returned int"),
+        (("parse", "mine.py:mine"), 2, "needs the shape of its input; give --input"),
+        (("parse", "mine.py:mine", "--input", "5,1,16,16"), 2, "does not run on an input of shape 5,1,16,16"),
+        (("parse", "mine.py:mine", "--input", "5,three"), 2, "--input 5,three; give whole numbers"),
+        (("parse", "lenet5", "--input", "0,1,28,28"), 2, "--input 0,1,28,28; give positive sizes"),
+        (("parse", "lenet5", "--widths", "7,16,120,84"), 2, "width 1 of lenet5 is 7; give 1–6"),
+        (("parse", "lenet5", "--widths", "6,16"), 2, "has 4 widths, not 2"),
+        (("parse", "lenet5", "--optimizer", "lion"), 2, "--optimizer lion; choose from sgd"),
+        (("parse", "lenet5", "--colour"), 2, "No such option: --colour"),
+        (("parse",), 2, "Missing argument"),
+        (("frobnicate",), 2, "No such command"),
+        (("estimate", "cnn5", *SIM), 4, "lacks conv1"),
+        (("estimate", "lenet5", "--input", "20,1,28,28", *SIM), 4, "made at batch 10"),
+        (("estimate", "lenet5", *SIM, "--level", "2"), 2, "--level 2; give a probability"),
+        (("estimate", "lenet5", *SIM, "--iterations", "0"), 2, "--iterations 0"),
+        (("estimate", "lenet5", *SIM, "--battery", "big"), 2, "--battery big; give a capacity such as 15Wh"),
+        (("estimate", "lenet5", "--profile", "absent.json"), 2, "profile absent.json cannot be read"),
+        (("estimate", "lenet5", "--profile", "no-such-name"), 2, "make one with ampere profile"),
+        (("estimate", "lenet5", "--profile", "cut.json"), 2, "profile cut.json is not JSON"),
+        (("estimate", "lenet5", "--profile", "newer.json"), 2, "newer.json has schema 2, this version reads 1"),
+        (("estimate", "lenet5", "--profile", "mine.py"), 2, "profile mine.py is not JSON"),
+        (PROFILE, 2, "sim.jsonl holds measurements; go on with --resume"),
+        ((*PROFILE, "--resume", "--fresh"), 2, "give one of them"),
+        (
+            ("profile", "lenet5", "--device", "simulated", "--out", "new.json", "--resume"),
+            2,
+            "there is no log new.jsonl",
+        ),
+        (("profile", "lenet5", "--device", "toaster", "--out", "x.json"), 2, "no device is called 'toaster'"),
+        (("profile", "lenet5", "--budget", "soon", "--out", "x.json"), 2, "--budget soon; give a time such as 60s"),
+        (("profile", "lenet5", "--guide", "luck", "--out", "x.json"), 2, "--guide luck; choose from energy, time"),
+        (("profile", "lenet5", "--width-step", "8", "--out", "x.json"), 2, "no multiple of 8 lies in 1–6"),
+        (("measure", "lenet5", "--threads", "0"), 2, "--threads 0; give at least 1"),
+        (("measure", "mine.py:broken", "--input", "1,2"), 2, "raised KeyError"),
+        (("measure", "lenet5", "--watts-per-core", "-3"), 2, "--watts-per-core -3"),
+        (("evaluate", "lenet5", *SIM, "--models", "0"), 2, "--models 0"),
+        (("evaluate", "lenet7", *SIM), 2, "no family is called 'lenet7'"),
+    ],
+)
+def test_bad_input_is_one_line_with_the_exit_code(
+    folder: Path, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    text = (folder / "sim.json").read_text()
+    (folder / "cut.json").write_text(text[:1000])
+    (folder / "newer.json").write_text(text.replace('"schema": 1', '"schema": 2', 1))
+    log = (folder / "sim.jsonl").read_bytes()
+    done = ampere(*arguments, cwd=folder)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert done.stderr.startswith("ampere: ")
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert (folder / "sim.jsonl").read_bytes() == log  # nothing that was measured is lost
+
+
+def test_debug_shows_the_traceback(folder: Path) -> None:
+    for arguments in (("--debug", "parse", "mine.py:broken"), ("parse", "mine.py:broken", "--debug")):
+        done = ampere(*arguments, "--input", "1,2", cwd=folder)
+        assert done.returncode == 2
+        assert "Traceback" in done.stderr
+        assert "KeyError" in done.stderr
+
+
+def test_fresh_keeps_the_old_log(tmp_path: Path) -> None:
+    arguments = ("profile", "lenet5", "--device", "simulated", "--out", "p.json")
+    answer(*arguments, cwd=tmp_path)
+    before = (tmp_path / "p.jsonl").read_bytes()
+    answer(*arguments, "--fresh", cwd=tmp_path)
+    assert (tmp_path / "p.1.jsonl").read_bytes() == before
+
+
+def test_a_named_profile_lives_with_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    record = answer("profile", "lenet5", "--device", "simulated")
+    assert record["profile"] == str(tmp_path / "ampere-energy" / "profiles" / "lenet5-simulated.json")
+    assert answer("estimate", "lenet5", "--profile", "lenet5-simulated")["energy_j"] > 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_campaign_resumes(folder: Path, tmp_path: Path, how: signal.Signals) -> None:
+    arguments = ["profile", f"{folder}/mine.py:mine", "--input", "5,3,16,16", "--points", "9", "--out", "p.json"]
+    command = [sys.executable, "-m", "ampere_energy", *arguments]
+    child = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    log = MeasurementLog(tmp_path / "p.jsonl")
+    end = time.monotonic() + 60
+    while len(log.read()) < 3 and time.monotonic() < end:
+        time.sleep(0.1)
+    os.kill(child.pid, how)
+    _, told = child.communicate(timeout=60)
+    acknowledged = log.read()
+    assert len(acknowledged) >= 3
+    if how is signal.SIGINT:
+        assert child.returncode == 130
+        assert "partial: finish it by the same command with --resume" in told
+        partial = json.loads((tmp_path / "p.json").read_text())["profile"]
+        assert not partial["complete"]
+        assert partial["kinds"]
+    record = answer(*arguments, "--resume", cwd=tmp_path)
+    assert record["complete"]
+    kept = log.read()
+    assert kept[: len(acknowledged)] == acknowledged
+    assert len({m.workload for m in kept}) == len(kept)

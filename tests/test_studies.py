@@ -1,0 +1,61 @@
+"""The studies in small, and whether their committed results still speak for the code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from studies import additive, kills
+from studies.freshness import RESULTS, TESTED, fingerprint
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_the_committed_study_is_fresh(name: str) -> None:
+    assert json.loads(RESULTS.read_text())[name]["tested"] == fingerprint(name), "stale: run make study and commit"
+
+
+def test_the_committed_study_holds() -> None:
+    results = {name: entry["result"] for name, entry in json.loads(RESULTS.read_text()).items()}
+    for name in ("lenet5", "cnn5"):
+        for errors in results["additive"][f"{name}, noise 0, close rules"].values():
+            assert errors["worst error"] < 0.01
+        for rules in ("default", "close"):
+            for errors in results["additive"][f"{name}, noise 0.03, {rules} rules"].values():
+                assert errors["mean error"] < 0.03
+    assert all(v < 1e-6 for k, v in results["oracle"].items() if k.startswith("largest"))
+    assert results["oracle"]["least gain in log likelihood when fitted"] > -1e-6
+    assert results["kills"]["kills"] >= 50
+    assert results["kills"]["lost"] == results["kills"]["twice"] == 0
+
+
+@pytest.mark.parametrize("size", ["1", "2", "3", "whole"])
+@pytest.mark.parametrize("name", ["lenet5", "cnn5"])
+def test_an_additive_device_is_recovered_within_one_percent(
+    name: str, size: str, without_noise: dict[str, dict[str, dict[str, float]]]
+) -> None:
+    assert without_noise[name][size]["max"] < 0.01
+
+
+@pytest.mark.parametrize("size", ["1", "2", "3", "whole"])
+@pytest.mark.parametrize("name", ["lenet5", "cnn5"])
+def test_with_noise_the_mean_error_stays_under_three_percent(
+    name: str, size: str, with_noise: dict[str, dict[str, dict[str, float]]]
+) -> None:
+    assert with_noise[name][size]["mean"] < 0.03
+
+
+@pytest.fixture(scope="module")
+def without_noise() -> dict[str, dict[str, dict[str, float]]]:
+    return {name: additive.recover(name, 0.0, 0, 50, additive.RULES["close"]) for name in ("lenet5", "cnn5")}
+
+
+@pytest.fixture(scope="module")
+def with_noise() -> dict[str, dict[str, dict[str, float]]]:
+    return {name: additive.recover(name, 0.03, 1, 50, additive.RULES["default"]) for name in ("lenet5", "cnn5")}
+
+
+def test_killed_campaigns_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    found = kills.run(kills=6, folder=tmp_path, seed=1)
+    assert found["kills"] == 6
+    assert (found["lost"], found["twice"]) == (0, 0)
