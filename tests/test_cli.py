@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ampere_energy.cli import main
 from ampere_energy.measure.store import MeasurementLog
 
 MINE = """
@@ -43,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_help_and_models_do_not_import_torch() -> None:
-    for arguments in (["--help"], ["models"], ["models", "--json"], ["estimate", "--help"]):
+    for arguments in ([], ["--help"], ["models"], ["models", "--json"], ["estimate", "--help"]):
         program = (
             f"import sys; sys.argv = ['ampere', *{arguments!r}]\n"
             "from ampere_energy.cli import main\n"
@@ -166,19 +167,28 @@ SIM = ("--profile", "sim.json")
     ],
 )
 def test_bad_input_is_one_line_with_the_exit_code(
-    folder: Path, arguments: tuple[str, ...], code: int, words: str
+    folder: Path,
+    arguments: tuple[str, ...],
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     text = (folder / "sim.json").read_text()
     (folder / "cut.json").write_text(text[:1000])
     (folder / "newer.json").write_text(text.replace('"schema": 1', '"schema": 2', 1))
     log = (folder / "sim.jsonl").read_bytes()
-    done = ampere(*arguments, cwd=folder)
-    assert done.returncode == code
-    assert words in done.stderr
-    assert done.stderr.startswith("ampere: ")
-    assert done.stderr.count("\n") == 1
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["ampere", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    told = capfd.readouterr()
+    assert end.value.code == code
+    assert words in told.err
+    assert told.err.startswith("ampere: ")
+    assert told.err.count("\n") == 1
+    assert "Traceback" not in told.err
+    assert told.out == ""
     assert (folder / "sim.jsonl").read_bytes() == log  # nothing that was measured is lost
 
 

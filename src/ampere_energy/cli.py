@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import click
 import typer
 from rich.console import Console
 
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="What training a neural network on a device will cost, in joules, seconds and battery, before you run it.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+UsageError: Any = typer.BadParameter.__mro__[1]  # typer carries a click of its own and does not name this one
 out = Console()
 err = Console(stderr=True)
 
@@ -235,18 +234,15 @@ def evaluate(
 def main() -> NoReturn:
     """Runs the command; errors are one line on standard error, with the documented exit code."""
     debug = "--debug" in sys.argv
-    arguments = [a for a in sys.argv[1:] if a != "--debug"]
+    arguments = [a for a in sys.argv[1:] if a != "--debug"] or ["--help"]
     warnings.showwarning = _one_line_warning
     try:
         code = app(args=arguments, prog_name="ampere", standalone_mode=False)
     except AmpereError as error:
         code = _fail(str(error), error.exit_code, debug)
-    except click.exceptions.NoArgsIsHelpError as error:
-        out.print(error.ctx.get_help() if error.ctx else "", markup=False, highlight=False)
-        code = 2
-    except click.ClickException as error:
+    except UsageError as error:
         code = _fail(error.format_message(), 2, debug)
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         code = _fail("interrupted; nothing that was measured is lost", 130, debug)
     except BrokenPipeError:
         code = 141

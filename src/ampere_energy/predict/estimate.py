@@ -135,9 +135,8 @@ def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]
             missing.append(block)
         elif not fit.covers(block.point):
             reach = " and ".join(f"{axis} {r}" for axis, r in zip(block.kind.axes, fit.domain, strict=True))
-            beyond.append(
-                f"block {block.name} has widths {','.join(map(str, block.point))}, the profile covers {reach}"
-            )
+            widths = ",".join(map(str, block.point))
+            beyond.append(f"block {block.name} has widths {widths}, the profile covers {reach}")
         else:
             groups.setdefault(block.kind.id, (fit, []))[1].append(index)
     if missing:

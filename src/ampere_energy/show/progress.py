@@ -37,7 +37,8 @@ class CampaignDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._console.is_terminal:
+            self._progress.stop()
 
     def __call__(self, status: Status) -> None:
         """Takes in a new status."""
