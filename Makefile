@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench study clean
+.PHONY: demo test check bench study pictures clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -13,7 +13,9 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/python examples/demo.py build/demo
+	$(BIN)/ampere profile lenet5 --device cpu --budget 60s --out build/demo/lenet5.json --fresh
+	$(BIN)/ampere estimate lenet5 --profile build/demo/lenet5.json --iterations 1000 --battery 15Wh
+	$(BIN)/ampere evaluate lenet5 --profile build/demo/lenet5.json --models 3 --report build/demo/report.html
 
 test: $(READY)
 	$(BIN)/python -m pytest
@@ -26,6 +28,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m studies.bench
+
+pictures: $(READY)
+	$(BIN)/python docs/pictures.py
 
 study: $(READY)
 	$(BIN)/python -m studies

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from studies import additive, kills, oracle
+from studies import additive, kills, oracle, tables
 from studies.freshness import RESULTS, fingerprint
 
 
@@ -25,6 +25,7 @@ def main() -> None:
         print(f"{name}: {time.monotonic() - start:.0f} s")
         print(json.dumps(results[name]["result"], indent=1))
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    tables.main()
 
 
 if __name__ == "__main__":

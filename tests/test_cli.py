@@ -138,7 +138,11 @@ SIM = ("--profile", "sim.json")
         (("parse", "lenet5", "--colour"), 2, "No such option: --colour"),
         (("parse",), 2, "Missing argument"),
         (("frobnicate",), 2, "No such command"),
-        (("estimate", "cnn5", *SIM), 4, "lacks conv1"),
+        (
+            ("estimate", "cnn5", *SIM),
+            4,
+            "ampere profile cnn5 --device simulated --input 10,1,28,28 --widths 64,128,256,256 --optimizer sgd",
+        ),
         (("estimate", "lenet5", "--input", "20,1,28,28", *SIM), 4, "made at batch 10"),
         (("estimate", "lenet5", *SIM, "--level", "2"), 2, "--level 2; give a probability"),
         (("estimate", "lenet5", *SIM, "--iterations", "0"), 2, "--iterations 0"),

@@ -6,13 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from studies import additive, kills
+from studies import additive, kills, tables
 from studies.freshness import RESULTS, TESTED, fingerprint
 
 
 @pytest.mark.parametrize("name", TESTED)
 def test_the_committed_study_is_fresh(name: str) -> None:
     assert json.loads(RESULTS.read_text())[name]["tested"] == fingerprint(name), "stale: run make study and commit"
+
+
+def test_the_page_shows_the_committed_study() -> None:
+    page = tables.PAGE.read_text()
+    assert page == tables.rendered(page), "run make study"
 
 
 def test_the_committed_study_holds() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from ampere_energy.errors import AmpereError, DeviceError, FileError, RequestError
+from ampere_energy.errors import AmpereError, CoverageError, DeviceError, FileError, RequestError
 
 if TYPE_CHECKING:
     from ampere_energy.fit.profile import Profile
@@ -156,7 +156,10 @@ def estimate(
     from ampere_energy.show.plainly import estimate_json
     from ampere_energy.show.tables import estimate_table
 
-    result = predict(spec, learnt, iterations=iterations, level=level)
+    try:
+        result = predict(spec, learnt, iterations=iterations, level=level)
+    except CoverageError as error:
+        raise CoverageError(error.what, f"run {_profile_command(ref, learnt)}") from error
     _show(as_json, lambda: estimate_json(result, capacity), lambda: estimate_table(result, capacity))
 
 
@@ -220,9 +223,8 @@ def evaluate(
     from ampere_energy.show.tables import evaluation_table
 
     with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status("predicting") as status:
-        done = iter(range(1, models + 1))
         trials = run(
-            members, learnt, device, level=level, observe=lambda _: status.update(f"measured {next(done)} of {models}")
+            members, learnt, device, level=level, observe=lambda done: status.update(f"measured {done} of {2 * models}")
         )
     if report is not None:
         _write(report, evaluation_report(trials, learnt))
@@ -275,6 +277,14 @@ def _spec(ref: ModelRef) -> ModelSpec:
     from ampere_energy.model.source import instantiate
 
     return parse_model(instantiate(ref), ref.input, training=ref.training, name=str(ref))
+
+
+def _profile_command(ref: ModelRef, learnt: Profile) -> str:
+    """The command that makes a profile which covers a model."""
+    words = ["ampere profile", ref.source, "--device", learnt.device.name, "--input", ",".join(map(str, ref.input))]
+    if ref.widths:
+        words += ["--widths", ",".join(map(str, ref.widths))]
+    return " ".join([*words, "--optimizer", ref.training.optimizer])
 
 
 def _ranges(spec: ModelSpec, step: int) -> list[WidthRange]:

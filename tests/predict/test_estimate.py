@@ -72,7 +72,7 @@ def test_what_is_not_covered_is_named(learnt: Profile) -> None:
     with pytest.raises(CoverageError, match="block conv1 has widths 6, the profile covers out 1–4"):
         estimate(spec_of("lenet5"), small)
     partial = replace(learnt, complete=False, kinds=learnt.kinds[:-1])
-    with pytest.raises(CoverageError, match=r"lacks fc1 .*, fc2 .*partial: finish it with --resume"):
+    with pytest.raises(CoverageError, match=r"the partial profile of lenet5 lacks fc1 .*, fc2"):
         estimate(spec_of("lenet5"), partial)
 
 

@@ -124,7 +124,7 @@ def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]
         raise CoverageError(
             f"the profile was made at batch {has.batch} with {has.optimizer}, "
             f"the model trains at batch {wanted.batch} with {wanted.optimizer}",
-            "profile the model with these settings",
+            "profile this model with these settings",
         )
     groups: dict[str, tuple[KindFit, list[int]]] = {}
     missing: list[Block] = []
@@ -141,8 +141,8 @@ def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]
             groups.setdefault(block.kind.id, (fit, []))[1].append(index)
     if missing:
         named = ", ".join(f"{block.name} ({block.kind.label})" for block in missing)
-        partial = "" if profile.complete else "the profile is partial: finish it with --resume, or "
-        raise CoverageError(f"the profile of {profile.model} lacks {named}", f"{partial}run ampere profile {spec.name}")
+        state = "" if profile.complete else "partial "
+        raise CoverageError(f"the {state}profile of {profile.model} lacks {named}", "profile this model")
     if beyond:
-        raise CoverageError(", ".join(beyond), f"run ampere profile {spec.name}")
+        raise CoverageError(", ".join(beyond), "profile this model")
     return list(groups.values())

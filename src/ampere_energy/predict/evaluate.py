@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,25 +16,37 @@ from ampere_energy.measure.measurement import REPORT, Measurement, same_setting
 from ampere_energy.model.source import ModelRef, instantiate
 from ampere_energy.predict.estimate import Estimate, estimate
 
+ROUNDS = 2
+
 
 @dataclass(frozen=True)
 class Trial:
-    """One member: what was predicted, and what was measured."""
+    """One member: what was predicted, and what was measured, in rounds some time apart."""
 
     member: ModelRef
     estimate: Estimate
-    measurement: Measurement
+    rounds: tuple[Measurement, ...]
+
+    @property
+    def measured_j(self) -> float:
+        """Joules a step, the mean of the rounds."""
+        return statistics.fmean(m.energy_j for m in self.rounds)
+
+    @property
+    def measured_std_j(self) -> float:
+        """Standard error of `measured_j`, from the difference of the rounds."""
+        return statistics.stdev(m.energy_j for m in self.rounds) / math.sqrt(len(self.rounds))
 
     @property
     def error(self) -> float:
         """Relative error, positive where the prediction was too high."""
-        return self.estimate.energy_j / self.measurement.energy_j - 1
+        return self.estimate.energy_j / self.measured_j - 1
 
     @property
     def covered(self) -> bool:
         """Whether the measured energy lies inside the interval."""
         low, high = self.estimate.interval_j
-        return low <= self.measurement.energy_j <= high
+        return low <= self.measured_j <= high
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,8 @@ class Score:
         p90: the absolute error that nine of ten stay under.
         spearman: rank correlation of predicted and measured; None for fewer than three trials.
         coverage: the share of trials inside their interval.
-        floor: standard error of the measurements themselves, below which no error can be told.
+        floor: standard error of the measurements themselves, below which no error can be told: the
+            windows of one measurement agree better with each other than with a measurement minutes later.
     """
 
     mape: float
@@ -63,22 +77,26 @@ def evaluate(
     device: Device,
     *,
     level: float = 0.9,
-    observe: Callable[[Trial], None] = lambda trial: None,
+    observe: Callable[[int], None] = lambda measured: None,
 ) -> list[Trial]:
-    """Predicts every member first, then measures it on the profiled device."""
+    """Predicts every member first, then measures them all on the profiled device, twice round.
+
+    `observe` is called with the number of measurements made, of twice as many as there are members.
+    """
     from ampere_energy.model.parse import parse
 
     specs = [parse(instantiate(m), m.input, training=m.training, name=str(m)) for m in members]
     estimates = [estimate(spec, profile, level=level) for spec in specs]
-    trials = []
-    for member, predicted in zip(members, estimates, strict=True):
+    measured: list[Measurement] = []
+    for member in list(members) * ROUNDS:
         measurement = device.measure(member, REPORT)
         same_setting(measurement, profile.device, profile.meter)
         if measurement.infeasible is not None:
             raise DeviceError(f"{member} could not be measured: {measurement.infeasible}")
-        trials.append(Trial(member, predicted, measurement))
-        observe(trials[-1])
-    return trials
+        measured.append(measurement)
+        observe(len(measured))
+    count = len(members)
+    return [Trial(members[i], estimates[i], tuple(measured[i::count])) for i in range(count)]
 
 
 def score(trials: Sequence[Trial]) -> Score:
@@ -91,7 +109,7 @@ def score(trials: Sequence[Trial]) -> Score:
         p90=sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],
         spearman=_spearman(trials),
         coverage=statistics.fmean(trial.covered for trial in trials),
-        floor=statistics.fmean(t.measurement.energy_std_j / t.measurement.energy_j for t in trials),
+        floor=statistics.fmean(t.measured_std_j / t.measured_j for t in trials),
     )
 
 
@@ -99,5 +117,5 @@ def _spearman(trials: Sequence[Trial]) -> float | None:
     if len(trials) < 3:
         return None
     predicted = [t.estimate.energy_j for t in trials]
-    measured = [t.measurement.energy_j for t in trials]
+    measured = [t.measured_j for t in trials]
     return float(spearmanr(predicted, measured).statistic)

@@ -122,8 +122,8 @@ def evaluation_json(family: Family, trials: Sequence[Trial], profile: Profile) -
                     "widths": list(t.member.widths),
                     "predicted_j": t.estimate.energy_j,
                     "interval_j": list(t.estimate.interval_j),
-                    "measured_j": t.measurement.energy_j,
-                    "measured_std_j": t.measurement.energy_std_j,
+                    "measured_j": t.measured_j,
+                    "measured_std_j": t.measured_std_j,
                     "error": t.error,
                 }
                 for t in trials

@@ -65,7 +65,7 @@ def _table(trials: Sequence[Trial], found: str) -> str:
     rows = "".join(
         f"<tr><td>{escape(str(t.member))}</td><td>{si(t.estimate.energy_j, 'J')}</td>"
         f"<td>{si(t.estimate.interval_j[0], 'J')} – {si(t.estimate.interval_j[1], 'J')}</td>"
-        f"<td>{si(t.measurement.energy_j, 'J')} ± {si(t.measurement.energy_std_j, 'J')}</td>"
+        f"<td>{si(t.measured_j, 'J')} ± {si(t.measured_std_j, 'J')}</td>"
         f"<td>{percent(t.error, signed=True)}</td></tr>"
         for t in trials
     )
@@ -99,7 +99,7 @@ def _bars(estimate: Estimate, title: str) -> str:
 def _scatter(trials: Sequence[Trial], found: str) -> str:
     """Measured across, predicted up, intervals as whiskers, the diagonal where they agree."""
     size, left, bottom = 380, 90, 50
-    seen = [v for t in trials for v in (*t.estimate.interval_j, t.estimate.energy_j, t.measurement.energy_j)]
+    seen = [v for t in trials for v in (*t.estimate.interval_j, t.estimate.energy_j, t.measured_j)]
     low, high = min(seen), max(seen)
     margin = (high - low) * 0.08 or high * 0.1
     low, high = max(0.0, low - margin), high + margin
@@ -109,9 +109,9 @@ def _scatter(trials: Sequence[Trial], found: str) -> str:
 
     marks = []
     for trial in trials:
-        x = left + place(trial.measurement.energy_j)
+        x = left + place(trial.measured_j)
         y0, y1, y = (size - place(v) for v in (*trial.estimate.interval_j, trial.estimate.energy_j))
-        told = f"{trial.member}: {si(trial.estimate.energy_j, 'J')}, {found} {si(trial.measurement.energy_j, 'J')}"
+        told = f"{trial.member}: {si(trial.estimate.energy_j, 'J')}, {found} {si(trial.measured_j, 'J')}"
         marks.append(
             f"<g><title>{escape(told)}</title>"
             f'<line class="reach" x1="{x:.1f}" x2="{x:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"/>'
@@ -126,7 +126,7 @@ def _scatter(trials: Sequence[Trial], found: str) -> str:
             f'<text class="dim" x="{left - 8}" y="{size - at + 4:.1f}" text-anchor="end">{label}</text>'
         )
     return (
-        f'<svg viewBox="0 0 {left + size + 40} {size + bottom}" role="img" style="max-width:34rem">'
+        f'<svg viewBox="0 -12 {left + size + 40} {size + bottom + 12}" role="img" style="max-width:34rem">'
         f'<rect class="axis" x="{left}" y="0" width="{size}" height="{size}" fill="none"/>'
         f'<line class="ideal" x1="{left}" y1="{size}" x2="{left + size}" y2="0"/>{"".join(ticks)}{"".join(marks)}'
         f'<text x="{left + size / 2}" y="{size + 42}" text-anchor="middle">{escape(found)}</text>'

@@ -111,7 +111,7 @@ def evaluation_table(trials: Sequence[Trial], profile: Profile) -> RenderableTyp
             ",".join(map(str, trial.member.widths)),
             si(trial.estimate.energy_j, "J"),
             f"{si(low, 'J')} – {si(high, 'J')}",
-            f"{si(trial.measurement.energy_j, 'J')} ± {si(trial.measurement.energy_std_j, 'J')}",
+            f"{si(trial.measured_j, 'J')} ± {si(trial.measured_std_j, 'J')}",
             percent(trial.error, signed=True),
             "yes" if trial.covered else "no",
         )
