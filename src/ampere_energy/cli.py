@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 import sys
 import warnings
@@ -41,8 +42,12 @@ Input = Annotated[str, typer.Option("--input", help="Shape of the input, batch f
 Widths = Annotated[str, typer.Option(help="A member's widths: 6,16,120,84. For a factory, its arguments.")]
 OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-DeviceName = Annotated[str, typer.Option("--device", help="cpu, or simulated[:NOISE] for a dry run.")]
-Watts = Annotated[float | None, typer.Option(help="Watts of one busy core, for modelled energy [default: 10].")]
+DeviceName = Annotated[str, typer.Option("--device", help="cpu, cuda, or simulated[:NOISE] for a dry run.")]
+ModeName = Annotated[str, typer.Option("--mode", help="How a step is run: eager, graph or compile.")]
+MeterName = Annotated[
+    str, typer.Option("--meter", help="What to read: nvml, rapl, nvml+rapl, … [default: the best readable].")
+]
+Watts = Annotated[float | None, typer.Option(help="Model energy: watts of one busy core [default: 10].")]
 Threads = Annotated[int | None, typer.Option(help="torch threads [default: torch's own choice].")]
 ProfileName = Annotated[str, typer.Option("--profile", help="A profile's name or file.")]
 Level = Annotated[float, typer.Option(help="Probability that the interval holds.")]
@@ -71,11 +76,28 @@ def models(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def devices(as_json: AsJson = False) -> None:
+    """Lists what this machine can train on and which energy meters it can read, and if not, why."""
+    from ampere_energy.measure.devices import compute_devices
+    from ampere_energy.measure.meters import survey
+    from ampere_energy.show.devices import devices_json, devices_table
+
+    with err.status("trying the meters"):
+        found, meters = compute_devices(), survey()
+    _show(as_json, lambda: devices_json(found, meters), lambda: devices_table(found, meters))
+
+
+@app.command()
 def parse(
-    model: Model, input: Input = "", widths: Widths = "", optimizer: OptimizerName = "sgd", as_json: AsJson = False
+    model: Model,
+    input: Input = "",
+    widths: Widths = "",
+    optimizer: OptimizerName = "sgd",
+    mode: ModeName = "eager",
+    as_json: AsJson = False,
 ) -> None:
     """Shows a model's blocks, kinds, widths, parameters and training FLOPs."""
-    spec = _spec(_ref(model, input, widths, optimizer))
+    spec = _spec(_ref(model, input, widths, optimizer, mode))
     from ampere_energy.show.plainly import spec_json
     from ampere_energy.show.tables import spec_table
 
@@ -90,6 +112,7 @@ def profile(
     widths: Annotated[str, typer.Option(help="The largest widths to cover. For a factory, its arguments.")] = "",
     width_step: WidthStep = 1,
     optimizer: OptimizerName = "sgd",
+    mode: ModeName = "eager",
     budget: Annotated[str, typer.Option(help="Time for measuring, such as 60s or 2m [default: until precise].")] = "",
     points: Annotated[int, typer.Option(help="The most points of one kind.")] = 16,
     guide: Annotated[str, typer.Option(help="Whose uncertainty chooses the next point: energy or time.")] = "energy",
@@ -97,12 +120,13 @@ def profile(
     name: Annotated[str, typer.Option("--out", help="The profile's name or file [default: MODEL-DEVICE].")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what was measured before.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start anew; the old log is kept beside.")] = False,
+    meter: MeterName = "",
     watts_per_core: Watts = None,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
-    ref = _ref(model, input, widths, optimizer)
+    ref = _ref(model, input, widths, optimizer, mode)
     path = _profile_path(name or _default_name(model, device))
     log = path.with_suffix(".jsonl")
     _prepare_log(log, resume, fresh)
@@ -115,7 +139,7 @@ def profile(
 
     rules = Rules(points=points, guide=_choice(Quantity, guide, "--guide"), budget_s=_seconds(budget))
     spec = replace(_spec(ref), name=model)
-    with _device(device, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
+    with _device(device, meter, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
         learnt = run_campaign(
             spec,
             device=opened,
@@ -142,6 +166,7 @@ def estimate(
     input: Input = "",
     widths: Widths = "",
     optimizer: OptimizerName = "sgd",
+    mode: ModeName = "eager",
     iterations: Annotated[int, typer.Option(help="Training steps.")] = 1,
     level: Level = 0.9,
     battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh, to see the share used.")] = "",
@@ -149,7 +174,7 @@ def estimate(
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
     capacity = _watt_hours(battery)
-    ref = _ref(model, input, widths, optimizer)
+    ref = _ref(model, input, widths, optimizer, mode)
     learnt = _load(profile)
     spec = _spec(ref)
     from ampere_energy.predict.estimate import estimate as predict
@@ -170,7 +195,9 @@ def measure(
     input: Input = "",
     widths: Widths = "",
     optimizer: OptimizerName = "sgd",
+    mode: ModeName = "eager",
     iterations: Annotated[int, typer.Option(help="Training steps to report for.")] = 1,
+    meter: MeterName = "",
     watts_per_core: Watts = None,
     threads: Threads = None,
     as_json: AsJson = False,
@@ -178,12 +205,12 @@ def measure(
     """Trains a model for some seconds on a device and reports what a step costs."""
     if iterations < 1:
         raise RequestError(f"--iterations {iterations}", "give at least 1")
-    ref = _ref(model, input, widths, optimizer)
+    ref = _ref(model, input, widths, optimizer, mode)
     from ampere_energy.measure.measurement import REPORT
     from ampere_energy.show.plainly import measurement_json
     from ampere_energy.show.tables import measurement_table
 
-    with _device(device, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
+    with _device(device, meter, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
         result = opened.measure(ref, REPORT)
     if result.infeasible is not None:
         raise DeviceError(f"{ref} could not be measured: {result.infeasible}", "try a smaller batch or model")
@@ -213,9 +240,9 @@ def evaluate(
         raise RequestError(f"--models {models}", "give at least 1")
     family = find_family(family_name).aligned(width_step)
     learnt = _load(profile)
-    optimizer = learnt.training.optimizer.value
+    settings = (learnt.training.optimizer.value, learnt.training.mode.value)
     shape = input or ",".join(map(str, (learnt.training.batch, *family.input[1:])))
-    members = [_ref(family_name, shape, ",".join(map(str, w)), optimizer) for w in family.sample(models, seed)]
+    members = [_ref(family_name, shape, ",".join(map(str, w)), *settings) for w in family.sample(models, seed)]
     from ampere_energy.measure.devices import reopen
     from ampere_energy.predict.evaluate import evaluate as run
     from ampere_energy.show.plainly import evaluation_json
@@ -264,11 +291,11 @@ def _one_line_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"ampere: warning: {message}", file=sys.stderr)
 
 
-def _ref(model: str, input: str, widths: str, optimizer: str) -> ModelRef:
+def _ref(model: str, input: str, widths: str, optimizer: str, mode: str) -> ModelRef:
     from ampere_energy.model.source import model_ref
-    from ampere_energy.model.training import Optimizer, Training
+    from ampere_energy.model.training import Mode, Optimizer, Training
 
-    training = Training(batch=1, optimizer=_choice(Optimizer, optimizer, "--optimizer"))
+    training = Training(1, _choice(Optimizer, optimizer, "--optimizer"), _choice(Mode, mode, "--mode"))
     return model_ref(model, widths=_numbers(widths, "--widths"), input=_numbers(input, "--input"), training=training)
 
 
@@ -284,7 +311,7 @@ def _profile_command(ref: ModelRef, learnt: Profile) -> str:
     words = ["ampere profile", ref.source, "--device", learnt.device.name, "--input", ",".join(map(str, ref.input))]
     if ref.widths:
         words += ["--widths", ",".join(map(str, ref.widths))]
-    return " ".join([*words, "--optimizer", ref.training.optimizer])
+    return " ".join([*words, "--optimizer", ref.training.optimizer, "--mode", ref.training.mode])
 
 
 def _ranges(spec: ModelSpec, step: int) -> list[WidthRange]:
@@ -362,10 +389,16 @@ def _load(name: str) -> Profile:
     return load(_profile_path(name) if not Path(name).is_file() else Path(name))
 
 
-def _device(name: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:
+def _device(name: str, meter: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:
     from ampere_energy.measure.devices import open_device
 
-    return contextlib.closing(open_device(name, watts_per_core=watts_per_core, threads=threads))
+    if watts_per_core is not None:
+        if meter:
+            raise RequestError(f"--meter {meter} with --watts-per-core", "a model needs no meter: give one of them")
+        if not (math.isfinite(watts_per_core) and watts_per_core > 0):
+            raise RequestError(f"--watts-per-core {watts_per_core:g}", "give a positive number of watts")
+        meter = f"cputime:{watts_per_core:g}"
+    return contextlib.closing(open_device(name, meter=meter or None, threads=threads))
 
 
 def _show(as_json: bool, data: Callable[[], Any], table: Callable[[], Any]) -> None:

@@ -232,7 +232,7 @@ def _subtract(
     energy = quantity is Quantity.ENERGY
     wholes = [m.energy_j if energy else m.time_s for m in measurements]
     errors = [m.energy_std_j if energy else m.time_std_s for m in measurements]
-    relative = _pooled([error / whole for error, whole in zip(errors, wholes, strict=True)])
+    relative = _pooled([e / whole for e, whole in zip(errors, wholes, strict=True)], len(measurements[0].windows))
     values, variances = [], []
     for measurement, whole in zip(measurements, wholes, strict=True):
         value, variance = whole, (relative * whole) ** 2
@@ -248,12 +248,13 @@ def _subtract(
     return values, variances
 
 
-def _pooled(errors: Sequence[float]) -> float:
-    """One relative standard error for all: three windows say too little about their own spread.
+def _pooled(errors: Sequence[float], windows: int) -> float:
+    """One relative standard error for all: two or three windows say too little about their own spread.
 
-    The median of a squared error of three windows is ln 2 of its mean, and does not mind an outlier.
+    The median does not mind an outlier; that of a chi-squared of k = windows − 1 degrees is (1 − 2/9k)³ of its mean.
     """
-    return math.sqrt(statistics.median(error**2 for error in errors) / math.log(2))
+    median_to_mean = (1 - 2 / (9 * max(1, windows - 1))) ** 3
+    return math.sqrt(statistics.median(error**2 for error in errors) / median_to_mean)
 
 
 def profile(

@@ -1,15 +1,17 @@
 """A measurement, and the procedure by which one is taken.
 
-    build → warm up until the step time is steady → window → window → … → window
-                                                    └ many steps between two meter readings ┘
+    build → warm up until step time and power are steady → window → window → … → window
+                                                           └ many steps between two moments ┘
 
-The value of a measurement is the median over its windows, per training step.
+The value of a measurement is the median over its windows, per training step. Energy is gross: all that the metered
+domains took. What an idle device would have taken in the same time is stored beside it.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -34,29 +36,46 @@ class Procedure:
     """How long to warm up and to look.
 
     Attributes:
-        windows: how many windows to take.
-        window_s: the least length of one.
+        windows: the least number of windows.
+        ticks: the least number of the counter's ticks in a window.
+        window_s: the least length of a window.
         warm_up_s: the longest warm-up.
+        steady: the warm-up ends when step time and power change by less than this share.
+        target: windows are added until the 95 % confidence interval is within this share of the value …
+        budget_s: … or until the windows have taken this long.
         deadline_s: when to give the measurement up.
     """
 
     windows: int
+    ticks: int
     window_s: float
     warm_up_s: float
+    steady: float = 0.005
+    target: float | None = None
+    budget_s: float = 0.0
     deadline_s: float = 120.0
 
 
-POINT = Procedure(windows=3, window_s=0.12, warm_up_s=0.4)
-REPORT = Procedure(windows=5, window_s=0.4, warm_up_s=1.0)
+POINT = Procedure(windows=2, ticks=5, window_s=0.18, warm_up_s=1.0, steady=0.02)
+"""A campaign's point: cheap, its noise estimated and modelled."""
+REPORT = Procedure(windows=3, ticks=10, window_s=0.5, warm_up_s=6.0, target=0.02, budget_s=5.0)
+"""A measurement somebody will quote."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """What was read over some training steps: totals, not per step."""
+    """What was read over some training steps: totals, not per step.
+
+    Attributes:
+        error_j: standard error of the reading itself, from the counter's ticks.
+        domains_j: the joules of each of the meter's domains.
+    """
 
     energy_j: float
     time_s: float
     iterations: int
+    error_j: float = 0.0
+    domains_j: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.iterations < 1 or self.time_s <= 0 or self.energy_j < 0:
@@ -76,11 +95,18 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class MeterInfo:
-    """Which meter was read, what it covers, and whether it measures or models."""
+    """Which meter was read, what it covers, and whether it measures or models.
+
+    Attributes:
+        domains: what it covers, such as gpu, cpu, dram, soc, battery.
+        tick_s: seconds between two values of the counter; 0 where it is read as it is.
+        details: settings and how the joules were obtained, for people.
+    """
 
     name: str
     provenance: Provenance
     domains: tuple[str, ...]
+    tick_s: float = 0.0
     details: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
@@ -96,6 +122,12 @@ class Measurement:
         windows: the readings; empty exactly when `infeasible` gives the reason.
         cost_s: seconds the measurement took, building and warm-up included.
         recorded_at: date and time, for people.
+        idle_w: power of the device with everything loaded and nothing to do.
+        busy: windows of the same step as a captured graph, where an eager step was asked for and capture worked:
+            the device's own energy and time, without waiting for the host.
+        host_s: median time the host takes to issue one step.
+        doubts: why the figure is not to be trusted; empty where nothing speaks against it.
+        conditions: temperature, clocks, limits and versions, for people.
     """
 
     workload: Workload
@@ -105,6 +137,11 @@ class Measurement:
     cost_s: float
     recorded_at: str
     infeasible: str | None = None
+    idle_w: float | None = None
+    busy: tuple[Window, ...] = ()
+    host_s: float | None = None
+    doubts: tuple[str, ...] = ()
+    conditions: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if bool(self.windows) == (self.infeasible is not None):
@@ -113,30 +150,76 @@ class Measurement:
     @property
     def energy_j(self) -> float:
         """Joules per training step."""
-        return statistics.median(w.energy_j / w.iterations for w in self.windows)
+        return statistics.median(energies(self.windows))
 
     @property
     def time_s(self) -> float:
         """Seconds per training step."""
-        return statistics.median(w.time_s / w.iterations for w in self.windows)
+        return statistics.median(durations(self.windows))
 
     @property
     def energy_std_j(self) -> float:
-        """Standard error of `energy_j`, from the spread of the windows."""
-        return _standard_error([w.energy_j / w.iterations for w in self.windows])
+        """Standard error of `energy_j`, from the spread of the windows and the meter's own error."""
+        meter = statistics.fmean((w.error_j / w.iterations) ** 2 for w in self.windows) / len(self.windows)
+        return math.hypot(_standard_error(energies(self.windows)), math.sqrt(meter))
 
     @property
     def time_std_s(self) -> float:
         """Standard error of `time_s`, from the spread of the windows."""
-        return _standard_error([w.time_s / w.iterations for w in self.windows])
+        return _standard_error(durations(self.windows))
+
+    @property
+    def above_idle_j(self) -> float | None:
+        """Joules per training step beyond what the idle device takes in the same time."""
+        return None if self.idle_w is None else self.energy_j - self.idle_w * self.time_s
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long one step keeps device and host busy: no meter, tens of milliseconds.
+
+    Attributes:
+        device_s: seconds of the device alone, from replays of the captured step (or of steps, on a CPU).
+        host_s: median seconds the host takes to issue one step; None on a CPU, which is its own host.
+        captured: whether the step was captured; else `device_s` may include waiting for the host.
+    """
+
+    workload: Workload
+    device: DeviceInfo
+    device_s: float
+    host_s: float | None
+    captured: bool
+    cost_s: float
+    recorded_at: str
+
+
+def energies(windows: Sequence[Window]) -> list[float]:
+    """Joules per step of each window."""
+    return [w.energy_j / w.iterations for w in windows]
+
+
+def durations(windows: Sequence[Window]) -> list[float]:
+    """Seconds per step of each window."""
+    return [w.time_s / w.iterations for w in windows]
+
+
+def relative_interval(values: Sequence[float]) -> float:
+    """Half the 95 % confidence interval of the mean of some windows, as a share of it."""
+    if len(values) < 2:
+        return math.inf
+    reach = _T95[min(len(values) - 1, len(_T95)) - 1]
+    return reach * statistics.stdev(values) / math.sqrt(len(values)) / statistics.fmean(values)
+
+
+_T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
 
 
 def median_error(windows: int) -> float:
-    """Standard error of the median of normal values, in their standard deviations (good to 3 % for odd counts)."""
-    return math.sqrt(math.pi / (2 * windows + 1))
+    """Standard error of the median of normal values, in their standard deviations (good to 3 %)."""
+    return 1 / math.sqrt(windows) if windows <= 2 else math.sqrt(math.pi / (2 * windows + 1))
 
 
-def _standard_error(values: list[float]) -> float:
+def _standard_error(values: Sequence[float]) -> float:
     return statistics.stdev(values) * median_error(len(values)) if len(values) > 1 else 0.0
 
 

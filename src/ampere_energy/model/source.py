@@ -11,7 +11,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +55,8 @@ def model_ref(
         raise RequestError(f"{source} needs the shape of its input", "give --input batch,… such as --input 32,3,64,64")
     if len(input) < 2 or min(input) < 1:
         raise RequestError(f"--input {','.join(map(str, input))}", "give positive sizes, batch first: 32,3,64,64")
-    optimizer = {"optimizer": training.optimizer} if training else {}
-    return ModelRef(source, widths, input, Training(batch=input[0], **optimizer))
+    training = replace(training, batch=input[0]) if training else Training(batch=input[0])
+    return ModelRef(source, widths, input, training)
 
 
 def instantiate(ref: ModelRef) -> nn.Module:

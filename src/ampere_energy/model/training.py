@@ -17,12 +17,21 @@ class Optimizer(StrEnum):
     ADAMW = "adamw"
 
 
+class Mode(StrEnum):
+    """How a step is run."""
+
+    EAGER = "eager"
+    GRAPH = "graph"
+    COMPILE = "compile"
+
+
 @dataclass(frozen=True)
 class Training:
     """Settings of one training step; part of every kind, since each changes what a block costs."""
 
     batch: int
     optimizer: Optimizer = Optimizer.SGD
+    mode: Mode = Mode.EAGER
 
     def __post_init__(self) -> None:
         if self.batch < 1:

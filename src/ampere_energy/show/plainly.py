@@ -96,7 +96,13 @@ def measurement_json(measurement: Measurement, model: str, iterations: int) -> d
         "provenance": measurement.meter.provenance.value,
         "domains": list(measurement.meter.domains),
         "device": encode(measurement.device),
+        "idle_w": measurement.idle_w,
+        "above_idle_j": None if measurement.above_idle_j is None else measurement.above_idle_j * iterations,
+        "host_s": measurement.host_s,
         "windows": encode(measurement.windows),
+        "busy": encode(measurement.busy),
+        "doubts": list(measurement.doubts),
+        "conditions": dict(measurement.conditions),
     }
 
 
@@ -108,7 +114,7 @@ def evaluation_json(family: Family, trials: Sequence[Trial], profile: Profile) -
         {
             "family": family.name,
             "device": profile.device.name,
-            "mode": "eager",
+            "mode": profile.training.mode.value,
             "widths": "any" if all(r.step == 1 for r in family.ranges) else "aligned",
             "batch": profile.training.batch,
             "models": len(trials),

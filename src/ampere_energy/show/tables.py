@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
@@ -9,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ampere_energy.fit.profile import Profile
-from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance
+from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance, durations, energies
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.predict.estimate import Estimate
 from ampere_energy.predict.evaluate import Trial, score
@@ -56,8 +57,7 @@ def profile_table(profile: Profile) -> RenderableType:
 def estimate_table(estimate: Estimate, battery_wh: float | None = None) -> RenderableType:
     """`ampere estimate`."""
     low, high = estimate.interval_j
-    steps = f"{estimate.iterations:,} training step{'s' if estimate.iterations > 1 else ''}"
-    table = _table("block", "kind", title=f"{estimate.model}: {steps} on {estimate.device.name}")
+    table = _table("block", "kind", title=f"{estimate.model}: {_steps(estimate.iterations)} on {estimate.device.name}")
     for name in ("energy", "± std", "time"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("share of energy", no_wrap=True)
@@ -89,12 +89,22 @@ def measurement_table(measurement: Measurement, model: str, iterations: int) -> 
     rows = [
         ("model", model),
         ("device", str(measurement.device)),
-        ("energy", f"{si(energy, 'J')} ± {si(error, 'J')} for {iterations:,} training steps"),
+        ("energy", f"{si(energy, 'J')} ± {si(error, 'J')} for {_steps(iterations)}"),
         ("time", duration(measurement.time_s * iterations)),
         ("average power", si(measurement.energy_j / measurement.time_s, "W")),
         ("windows", f"{len(measurement.windows)} of {measurement.windows[0].iterations} steps"),
-        ("energy is", source(measurement.meter)),
     ]
+    if measurement.above_idle_j is not None and measurement.idle_w:
+        above = si(measurement.above_idle_j * iterations, "J")
+        rows.append(("above idle", f"{above} (the idle device takes {si(measurement.idle_w, 'W')})"))
+    if measurement.busy:
+        busy_j = statistics.median(energies(measurement.busy)) * iterations
+        busy_s = statistics.median(durations(measurement.busy)) * iterations
+        rows.append(("device alone", f"{si(busy_j, 'J')} in {duration(busy_s)} as a captured graph"))
+    if measurement.host_s is not None:
+        rows.append(("host", f"{si(measurement.host_s, 's')} to issue a step"))
+    rows.append(("energy is", source(measurement.meter)))
+    rows += [("doubt", doubt) for doubt in measurement.doubts]
     return _facts(rows)
 
 
@@ -130,6 +140,10 @@ def source(meter: MeterInfo) -> str:
     if meter.provenance is Provenance.SIMULATED:
         return "SIMULATED energy (no device was used)"
     return f"{meter.provenance} energy ({meter}; {', '.join(meter.domains)})"
+
+
+def _steps(iterations: int) -> str:
+    return f"{iterations:,} training step{'s' if iterations > 1 else ''}"
 
 
 def _range(values: Sequence[float], unit: str) -> str:

@@ -30,17 +30,36 @@ class Device(Protocol):
         ...
 
 
-def open_device(name: str, *, watts_per_core: float | None = None, threads: int | None = None) -> Device:
-    """The device of a name: `cpu`, or `simulated` with an optional noise such as `simulated:0.03`."""
-    if name == "cpu":
+def compute_devices() -> list[DeviceInfo]:
+    """What this machine can train on, as far as can be told without torch."""
+    import os
+
+    from ampere_energy.measure.devices.local import processor_name
+    from ampere_energy.measure.meters.nvml import list_gpus
+
+    cores = str(os.cpu_count() or 1)
+    cards = [DeviceInfo(f"cuda:{index}", (("gpu", name),)) for index, name in enumerate(list_gpus())]
+    return [DeviceInfo("cpu", (("processor", processor_name()), ("cores", cores))), *cards]
+
+
+def open_device(name: str, *, meter: str | None = None, threads: int | None = None) -> Device:
+    """The device of a name.
+
+    Args:
+        name: `cpu`, `cuda`, `cuda:1`, or `simulated` with an optional noise such as `simulated:0.03`.
+        meter: what to read, such as `nvml+rapl` or `cputime:15`; by default the best readable one.
+        threads: torch's threads on the host.
+    """
+    kind = name.split(":")[0]
+    if kind in ("cpu", "cuda"):
         from ampere_energy.measure.devices.local import LocalDevice
 
-        return LocalDevice(watts_per_core=watts_per_core, threads=threads)
-    if name.split(":")[0] == "simulated":
+        return LocalDevice(name, meter, threads)
+    if kind == "simulated":
         from ampere_energy.measure.devices.simulated import SimulatedDevice
 
         return SimulatedDevice.named(name)
-    raise RequestError(f"no device is called {name!r}", "choose cpu or simulated")
+    raise RequestError(f"no device is called {name!r}", "choose cpu, cuda or simulated")
 
 
 def reopen(info: DeviceInfo, meter: MeterInfo) -> Device:
@@ -49,6 +68,5 @@ def reopen(info: DeviceInfo, meter: MeterInfo) -> Device:
     if info.name == "simulated":
         return open_device(f"simulated:{about.get('noise', '0')}")
     watts, threads = settings.get("watts per core"), about.get("threads")
-    return open_device(
-        info.name, watts_per_core=float(watts) if watts else None, threads=int(threads) if threads else None
-    )
+    request = f"cputime:{watts}" if watts else meter.name
+    return open_device(info.name, meter=request, threads=int(threads) if threads else None)

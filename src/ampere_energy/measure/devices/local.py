@@ -15,87 +15,158 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from ampere_energy.errors import ModelError, RequestError, WorkerError
+from ampere_energy.errors import DeviceError, MeterError, ModelError, RequestError, WorkerError
 from ampere_energy.measure.measurement import (
     DeviceInfo,
     Measurement,
     MeterInfo,
     Procedure,
+    Timing,
     Window,
     Workload,
 )
-from ampere_energy.measure.meters.cputime import DEFAULT_WATTS_PER_CORE, CpuTimeMeter
+from ampere_energy.measure.meters import survey
+from ampere_energy.measure.meters.nvml import open_meter as open_nvml
 from ampere_energy.plain import decode, encode
 
+CPU_METERS = ("rapl", "jetson", "zeus", "battery")
 _START_S = 120.0
 
 
 class LocalDevice:
-    """The CPU of this machine.
+    """A device of this machine: its CPU, or a CUDA card.
 
     Args:
-        watts_per_core: power of one busy core, for the modelled energy.
+        name: `cpu`, `cuda` or `cuda:1`.
+        meter: what to read, such as `nvml`, `nvml+rapl` or `cputime:15`; by default the best readable one.
         threads: torch's threads; by default torch's own choice.
     """
 
-    def __init__(self, watts_per_core: float | None = None, threads: int | None = None) -> None:
+    def __init__(self, name: str = "cpu", meter: str | None = None, threads: int | None = None) -> None:
         if threads is not None and threads < 1:
             raise RequestError(f"--threads {threads}", "give at least 1")
-        self._meter = CpuTimeMeter(DEFAULT_WATTS_PER_CORE if watts_per_core is None else watts_per_core)
-        self._threads = threads
-        self._worker = Worker(self._meter.watts_per_core, threads)
+        self._name = name
+        self._worker = Worker([name, meter or best_meter(name), *([] if threads is None else [str(threads)])])
+        self._idle_w: float | None = None
 
     @property
     def info(self) -> DeviceInfo:
         """Its identity."""
         hello = self._worker.hello()
-        details = (
-            ("processor", processor_name()),
-            ("cores", str(psutil.cpu_count(logical=True) or 1)),
-            ("threads", str(hello["threads"])),
-            ("torch", str(hello["torch"])),
-        )
-        return DeviceInfo("cpu", details)
+        processor = ("processor", processor_name()), ("cores", str(os.cpu_count() or 1))
+        software = ("threads", str(hello["threads"])), ("torch", str(hello["torch"]))
+        if "gpu" not in hello:
+            return DeviceInfo(self._name, (*processor, *software))
+        card = ("gpu", str(hello["gpu"])), ("uuid", str(hello["uuid"])), ("driver", self._card("driver"))
+        return DeviceInfo(self._name, (*card, *processor, *software))
 
     @property
     def meter(self) -> MeterInfo:
         """The meter its energy comes from."""
-        return self._meter.info
+        return decode(MeterInfo, self._worker.hello()["meter"], "worker")
 
     def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
-        """Trains the workload in the worker; a worker that dies or hangs makes the workload infeasible."""
+        """Trains the workload in the worker; a worker that dies or hangs makes the workload infeasible.
+
+        Raises:
+            MeterError: the meter failed, and again when asked once more.
+        """
+        info, meter, idle_w = self.info, self.meter, self.idle_w()
+        start = time.monotonic()
+        request = {"do": "measure", "workload": encode(workload), "procedure": encode(procedure)}
+        reply = self._ask(request, procedure.deadline_s)
+        return Measurement(
+            workload,
+            info,
+            meter,
+            windows=_windows(reply.get("windows", ())),
+            cost_s=time.monotonic() - start,
+            recorded_at=_now(),
+            infeasible=reply.get("infeasible"),
+            idle_w=idle_w,
+            busy=_windows(reply.get("busy", ())),
+            host_s=reply.get("host_s"),
+            doubts=tuple(reply.get("doubts", ())),
+            conditions=(*((str(k), str(v)) for k, v in reply.get("conditions", ())), *self._conditions()),
+        )
+
+    def time(self, workload: Workload, deadline_s: float = 60.0) -> Timing:
+        """How long one step keeps device and host busy, without the meter.
+
+        Raises:
+            DeviceError: the workload cannot run.
+        """
         info = self.info
         start = time.monotonic()
-        windows: tuple[Window, ...] = ()
-        reason: str | None = None
-        try:
-            reply = self._worker.ask(
-                {"workload": encode(workload), "procedure": encode(procedure)}, procedure.deadline_s
-            )
-        except WorkerError as error:
-            reason = error.what
-        else:
-            if "model_error" in reply:
-                raise ModelError(str(reply["model_error"]))
-            reason = reply.get("infeasible")
-            windows = tuple(decode(Window, w, "worker reply") for w in reply.get("windows", ()))
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        return Measurement(workload, info, self.meter, windows, time.monotonic() - start, now, reason)
+        reply = self._ask({"do": "time", "workload": encode(workload)}, deadline_s)
+        if "infeasible" in reply:
+            raise DeviceError(f"{workload} cannot be timed: {reply['infeasible']}", "try a smaller batch or model")
+        cost_s = time.monotonic() - start
+        return Timing(workload, info, reply["device_s"], reply.get("host_s"), reply["captured"], cost_s, _now())
+
+    def idle_w(self) -> float:
+        """Power with everything loaded and nothing to do, measured when first asked for."""
+        if self._idle_w is None:
+            self._idle_w = float(self._ask({"do": "idle"}, 30.0)["idle_w"])
+        return self._idle_w
 
     def close(self) -> None:
         """Ends the worker."""
         self._worker.stop()
 
+    def _ask(self, request: dict[str, Any], deadline_s: float) -> dict[str, Any]:
+        """The worker's answer; a failed reading is tried once more, a dead worker is an infeasible workload."""
+        for again in (True, False):
+            try:
+                reply = self._worker.ask(request, deadline_s)
+            except WorkerError as error:
+                return {"infeasible": error.what}
+            if "model_error" in reply:
+                raise ModelError(str(reply["model_error"]))
+            if reply.get("broken"):
+                self._worker.stop()
+            if "meter_error" not in reply:
+                return reply
+            if not again:
+                raise MeterError(str(reply["meter_error"]))
+        raise AssertionError("unreachable")
+
+    def _conditions(self) -> tuple[tuple[str, str], ...]:
+        """What the card tells of itself now."""
+        uuid = self._worker.hello().get("uuid")
+        if uuid is None:
+            return ()
+        card = open_nvml(f"GPU-{uuid}")
+        try:
+            return card.conditions()
+        finally:
+            card.close()
+
+    def _card(self, name: str) -> str:
+        return dict(self._conditions()).get(name, "unknown")
+
+
+def best_meter(device: str) -> str:
+    """The meter closest to what trains that can be read now; a model where a CPU has none."""
+    if device.startswith("cuda"):
+        return "nvml"
+    readable = [state.name for state in survey(CPU_METERS) if state.problem is None]
+    return readable[0] if readable else "cputime"
+
+
+def _windows(reply: Any) -> tuple[Window, ...]:
+    return tuple(decode(Window, window, "worker reply") for window in reply)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
 
 class Worker:
     """A child process that measures: one JSON line in, one JSON line out; restarted after it died."""
 
-    def __init__(self, watts_per_core: float, threads: int | None) -> None:
-        self._command = [sys.executable, "-m", "ampere_energy.measure.devices.worker", str(watts_per_core)]
-        if threads is not None:
-            self._command.append(str(threads))
+    def __init__(self, arguments: list[str]) -> None:
+        self._command = [sys.executable, "-m", "ampere_energy.measure.devices.worker", *arguments]
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: Any = None
         self._hello: dict[str, Any] = {}
@@ -140,6 +211,10 @@ class Worker:
             start_new_session=True,  # Ctrl-C belongs to the campaign, which then ends the worker
         )
         self._hello = self._receive(_START_S)
+        for failure, error in (("device_error", DeviceError), ("meter_error", MeterError)):
+            if failure in self._hello:
+                self.stop()
+                raise error(str(self._hello[failure]), "ampere devices tells what this machine has")
 
     def _receive(self, deadline_s: float) -> dict[str, Any]:
         assert self._process is not None

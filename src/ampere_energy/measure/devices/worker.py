@@ -1,51 +1,141 @@
 """The process that measures: reads a request a line, trains, answers a line.
 
-Run as `python -m ampere_energy.measure.devices.worker WATTS_PER_CORE [THREADS]`. Answers go to the original
-standard output; whatever the model itself prints goes to standard error.
+Run as `python -m ampere_energy.measure.devices.worker DEVICE METER [THREADS]`. Answers go to the original standard
+output; whatever the model itself prints goes to standard error.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
 import threading
 import time
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
 
-from ampere_energy.errors import AmpereError, ModelError
+from ampere_energy.errors import AmpereError, MeterError, ModelError
 from ampere_energy.measure.measurement import Procedure, Workload
-from ampere_energy.measure.meters.cputime import CpuTimeMeter
-from ampere_energy.measure.step import measure_windows, training_step
+from ampere_energy.measure.meters.recorder import Recorder, open_recorder
+from ampere_energy.measure.step import captured, device_s, issue_s, training_step
+from ampere_energy.measure.windows import idle_w, measure_windows
+from ampere_energy.model.training import Mode
 from ampere_energy.plain import decode, encode
 
+_IDLE_S = 1.0
 
-def main(watts_per_core: float, threads: int | None) -> None:
+
+def main(device_name: str, meter: str, threads: int | None) -> None:
     """Answers requests until standard input closes."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
     if threads is not None:
         torch.set_num_threads(threads)
-    meter = CpuTimeMeter(watts_per_core)
-    print(json.dumps({"threads": torch.get_num_threads(), "torch": torch.__version__}), file=answers)
-    for line in sys.stdin:
-        print(json.dumps(_answer(json.loads(line), meter)), file=answers)
-
-
-def _answer(request: dict[str, Any], meter: CpuTimeMeter) -> dict[str, Any]:
     try:
+        device = torch.device(device_name)
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise RuntimeError("torch sees no CUDA device; is this a CPU build, or the driver missing?")
+        torch.zeros(1, device=device)  # a card's context is open from here on, as it is while training
+    except RuntimeError as error:
+        print(json.dumps({"device_error": f"{device_name} cannot be used ({error})".splitlines()[0]}), file=answers)
+        return
+    try:
+        recorder = open_recorder(_for_device(meter, device))
+    except AmpereError as error:
+        print(json.dumps({"meter_error": str(error)}), file=answers)
+        return
+    print(json.dumps({**_about(device), "meter": encode(recorder.info)}), file=answers)
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line), device, recorder)), file=answers)
+    recorder.close()
+
+
+def _about(device: torch.device) -> dict[str, Any]:
+    told: dict[str, Any] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        told |= {"gpu": properties.name, "uuid": str(properties.uuid)}
+    return told
+
+
+def _for_device(meter: str, device: torch.device) -> str:
+    """NVML numbers cards differently from CUDA; a UUID names the one that trains."""
+    if device.type != "cuda":
+        return meter
+    uuid = f"nvml:GPU-{torch.cuda.get_device_properties(device).uuid}"
+    return "+".join(uuid if name == "nvml" else name for name in meter.split("+"))
+
+
+def _answer(request: dict[str, Any], device: torch.device, recorder: Recorder) -> dict[str, Any]:
+    tidy = True
+    try:
+        if request["do"] == "idle":
+            return {"idle_w": idle_w(recorder, _IDLE_S)}
         workload: Any = decode(Workload, request["workload"], "workload")  # type: ignore[arg-type]
-        procedure = decode(Procedure, request["procedure"], "procedure")
-        return {"windows": encode(measure_windows(training_step(workload), meter, procedure))}
+        if request["do"] == "time":
+            tidy = False  # handing memory back and asking for it again would cost more than the timing
+            return _time(workload, device)
+        return _measure(workload, decode(Procedure, request["procedure"], "procedure"), device, recorder)
     except ModelError as error:
         return {"model_error": str(error)}
-    except AmpereError:
-        raise
+    except MeterError as error:
+        return {"meter_error": str(error)}
     except Exception as error:  # noqa: BLE001 - whatever stops a training step makes the workload infeasible
-        return {"infeasible": f"{type(error).__name__}: {error}".splitlines()[0]}
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        # After most CUDA errors nothing works in this process any more; the next request gets a fresh one.
+        return {"infeasible": reason, "broken": "CUDA error" in str(error)}
+    finally:
+        if tidy:
+            _tidy(device)
+
+
+def _measure(workload: Any, procedure: Procedure, device: torch.device, recorder: Recorder) -> dict[str, Any]:
+    mode = workload.training.mode
+    step = training_step(workload, device, mode)
+    windows, doubts = measure_windows(step, recorder, procedure)
+    answer: dict[str, Any] = {"windows": encode(windows), "doubts": list(doubts), "conditions": _versions()}
+    if device.type == "cuda" and mode is Mode.EAGER:
+        answer["host_s"] = issue_s(step)
+        try:
+            alone = captured(step)
+        except RuntimeError as error:
+            answer["doubts"].append(f"the step cannot be captured ({str(error).splitlines()[0]})")
+        else:
+            busy, more = measure_windows(alone, recorder, replace(procedure, target=None))
+            answer["busy"] = encode(busy)
+            answer["doubts"] += [f"captured: {doubt}" for doubt in more]
+    return answer
+
+
+def _time(workload: Any, device: torch.device) -> dict[str, Any]:
+    if device.type != "cuda":
+        return {"device_s": device_s(training_step(workload, device, workload.training.mode)), "captured": False}
+    eager = training_step(workload, device, Mode.EAGER)
+    eager.run()
+    host_s = issue_s(eager)
+    try:
+        return {"device_s": device_s(captured(eager)), "host_s": host_s, "captured": True}
+    except RuntimeError:
+        return {"device_s": device_s(eager), "host_s": host_s, "captured": False}
+
+
+def _versions() -> list[list[str]]:
+    try:
+        own = version("ampere-energy")
+    except PackageNotFoundError:
+        own = "from source"
+    return [["ampere-energy", own], ["torch", torch.__version__], ["python", sys.version.split()[0]]]
+
+
+def _tidy(device: torch.device) -> None:
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def _leave_with_parent(parent: int) -> None:
@@ -55,4 +145,4 @@ def _leave_with_parent(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else None)

@@ -28,8 +28,19 @@ class CpuTimeMeter:
     def info(self) -> MeterInfo:
         """Which meter this is."""
         details = (("watts per core", f"{self.watts_per_core:g}"),)
-        return MeterInfo("cputime", Provenance.MODELLED, ("cpu",), details)
+        return MeterInfo("cputime", Provenance.MODELLED, ("cpu",), details=details)
 
     def read(self) -> Reading:
         """Joules modelled so far."""
-        return Reading(time.process_time() * self.watts_per_core, time.monotonic())
+        return Reading(time.monotonic(), (time.process_time() * self.watts_per_core,))
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def open_meter(argument: str) -> CpuTimeMeter:
+    """`cputime`, or `cputime:15` for 15 watts per core."""
+    try:
+        return CpuTimeMeter(float(argument) if argument else DEFAULT_WATTS_PER_CORE)
+    except ValueError:
+        raise RequestError(f"--meter cputime:{argument}", "give watts per core, such as cputime:15") from None

@@ -1,0 +1,156 @@
+"""From a counter's ticks to the energy of a window, with an honest error.
+
+A counter that ticks every 100 ms shows the energy up to its last tick, whenever it is read. A sampler that reads it
+more often sees each tick happen between two readings:
+
+    counter   ──────────┐E₁ ─────────────────┐E₂ ────────────────────┐E₃
+    readings  ·    ·    ·    ·    ·    ·    ·    ·    ·    ·    ·    ·    ·
+                   └─┬──┘ tick 1            └─┬──┘ tick 2
+    window                 |start … … … … … … … … … … … … … … … … end|
+
+The energy at any moment is interpolated between the ticks around it. Its error has two parts: when exactly the ticks
+happened (between two readings), and how the power moved inside the tick (seen from how it moves between ticks).
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ampere_energy.errors import MeterError
+from ampere_energy.measure.meters import Reading
+
+LEAST_TICKS = 5
+_Z95 = 1.96
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A reading that failed, and why."""
+
+    at_s: float
+    cause: str
+
+
+@dataclass(frozen=True)
+class EnergyOver:
+    """Energy of a span of time: one figure a domain, the standard error of their sum, and a second opinion.
+
+    `integrated_j` is the energy that power readings of the same span add up to, where the meter has them.
+    """
+
+    energy_j: tuple[float, ...]
+    error_j: float
+    integrated_j: float | None = None
+
+    @property
+    def total_j(self) -> float:
+        """Joules over all domains."""
+        return sum(self.energy_j)
+
+    @property
+    def interval_j(self) -> tuple[float, float]:
+        """Where the true energy lies with a probability of 95 %."""
+        return self.total_j - _Z95 * self.error_j, self.total_j + _Z95 * self.error_j
+
+
+@dataclass(frozen=True)
+class _Tick:
+    """A moment at which a counter's value is known: the energy, and when, give or take half a reading."""
+
+    at_s: float
+    give_s: float
+    energy_j: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Readings of one meter in order of time, and the readings that failed."""
+
+    readings: tuple[Reading, ...]
+    faults: tuple[Fault, ...]
+    tick_s: float
+
+    def over(self, start_s: float, end_s: float, least_ticks: int = LEAST_TICKS) -> EnergyOver:
+        """The energy between two monotonic moments.
+
+        Raises:
+            MeterError: the span is too short for the counter's tick, a reading in it failed, or the trace does
+                not reach over it.
+        """
+        if end_s - start_s < least_ticks * self.tick_s or end_s <= start_s:
+            raise MeterError(
+                f"a window of {end_s - start_s:.3g} s is too short for a counter that ticks every {self.tick_s:g} s",
+                f"measure for at least {least_ticks * self.tick_s:g} s",
+            )
+        energies, variance = [], 0.0
+        for domain in range(len(self.readings[0].energy_j) if self.readings else 0):
+            ticks = self._ticks[domain]
+            (low, low_var, first, _), (high, high_var, _, last) = (_at(ticks, moment) for moment in (start_s, end_s))
+            for fault in self.faults:
+                if first.at_s - first.give_s <= fault.at_s <= last.at_s + last.give_s:
+                    raise MeterError(f"a reading failed during the window: {fault.cause}", "measure again")
+            energies.append(high - low)
+            variance += low_var + high_var
+        if not energies:
+            cause = f": {self.faults[-1].cause}" if self.faults else ""
+            raise MeterError(f"the meter gave no reading{cause}")
+        return EnergyOver(tuple(energies), math.sqrt(variance), self._integrated(start_s, end_s))
+
+    def power_w(self) -> float | None:
+        """Mean power between the first and last tick; None before the counter has ticked twice more."""
+        total = 0.0
+        for ticks in self._ticks if self.readings else ():
+            if len(ticks) < 3:
+                return None
+            total += (ticks[-1].energy_j - ticks[0].energy_j) / (ticks[-1].at_s - ticks[0].at_s)
+        return total if self.readings else None
+
+    def reaches(self, moment_s: float) -> bool:
+        """Whether every domain has ticked after a moment."""
+        return bool(self.readings) and all(ticks and ticks[-1].at_s >= moment_s for ticks in self._ticks)
+
+    @cached_property
+    def _ticks(self) -> list[list[_Tick]]:
+        return [self._ticks_of(domain) for domain in range(len(self.readings[0].energy_j))]
+
+    def _ticks_of(self, domain: int) -> list[_Tick]:
+        """The moments at which the domain's counter was seen to change, or every reading where it does not tick."""
+        ticks = []
+        for before, after in zip(self.readings, self.readings[1:], strict=False):
+            if self.tick_s == 0:
+                ticks.append(_Tick(after.at_s, 0.0, after.energy_j[domain]))
+            elif after.energy_j[domain] != before.energy_j[domain]:
+                earliest = max(before.at_s, after.at_s - self.tick_s)
+                ticks.append(_Tick((earliest + after.at_s) / 2, (after.at_s - earliest) / 2, after.energy_j[domain]))
+        return ticks
+
+    def _integrated(self, start_s: float, end_s: float) -> float | None:
+        """Energy from power readings inside the span, by their mean; None where there are too few."""
+        powers = [r.power_w for r in self.readings if r.power_w is not None and start_s <= r.at_s <= end_s]
+        return sum(powers) / len(powers) * (end_s - start_s) if len(powers) >= 3 else None
+
+
+def _at(ticks: Sequence[_Tick], moment_s: float) -> tuple[float, float, _Tick, _Tick]:
+    """Energy at a moment, its variance, and the ticks before and after it."""
+    right = bisect.bisect_left(ticks, moment_s, key=lambda tick: tick.at_s)
+    if right == 0 or right == len(ticks):
+        raise MeterError("the meter did not tick before and after the window", "measure for longer")
+    before, after = ticks[right - 1], ticks[right]
+    span_s = after.at_s - before.at_s
+    share = (moment_s - before.at_s) / span_s
+    power_w = (after.energy_j - before.energy_j) / span_s
+    timing = ((1 - share) * before.give_s) ** 2 + (share * after.give_s) ** 2
+    neighbours = [_power(ticks, i) for i in (right - 2, right) if i >= 0 and i + 1 < len(ticks)]
+    step_w = max((abs(power_w - other) for other in neighbours), default=0.0)
+    shape = step_w * span_s * share * (1 - share)  # a step of power anywhere inside the tick errs by no more
+    variance = power_w**2 * timing / 3 + shape**2 / 3
+    return before.energy_j + share * (after.energy_j - before.energy_j), variance, before, after
+
+
+def _power(ticks: Sequence[_Tick], index: int) -> float:
+    before, after = ticks[index], ticks[index + 1]
+    return (after.energy_j - before.energy_j) / (after.at_s - before.at_s)

@@ -1,0 +1,144 @@
+"""The measurement protocol: warm up until steady, then windows until the value is known well enough.
+
+warm-up   chunk · chunk · chunk …      until step time and power change by less than `steady` between two
+windows   | window | window | window |  at least so many, each over so many ticks of the counter; more until the
+                                        95 % confidence interval is inside the target, or the budget ends
+verdict   drift, two levels, counter against integrated power: doubts are said, never averaged away
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ampere_energy.measure.measurement import Procedure, Window, energies, relative_interval
+from ampere_energy.measure.meters.recorder import Recorder, Span
+from ampere_energy.measure.meters.trace import LEAST_TICKS, EnergyOver
+from ampere_energy.measure.step import Step
+
+DISAGREEMENT = 0.05
+"""Counter and integrated power further apart than this: the result is not trusted."""
+_DRIFT = 0.02
+_LEVELS = 0.03
+_REWARM_S = 0.2
+
+
+def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[tuple[Window, ...], tuple[str, ...]]:
+    """The windows of a step, and the doubts about them.
+
+    Raises:
+        MeterError: the meter failed during the windows; no window is made up.
+    """
+    per_step_s, steady = _warm_up(step, recorder, procedure)
+    # A window a tick longer than needed is never too short for the counter.
+    length_s = max(procedure.window_s, (procedure.ticks + 1) * recorder.info.tick_s)
+    iterations = math.ceil(length_s / per_step_s)
+    start_s = time.monotonic()
+    found: list[EnergyOver] = []
+    windows: list[Window] = []
+    while True:
+        spans = _run(step, recorder, iterations, procedure.windows if not windows else 1)
+        found += recorder.over(spans)
+        spent = zip(found[-len(spans) :], spans, strict=True)
+        windows += [_window(over, end - begin, iterations) for over, (begin, end) in spent]
+        precise = procedure.target is None or relative_interval(energies(windows)) <= procedure.target
+        if precise or time.monotonic() - start_s >= procedure.budget_s:
+            break
+        _keep_warm(step)
+    doubts = [] if steady else [f"not steady after a warm-up of {procedure.warm_up_s:g} s"]
+    if not precise and procedure.target is not None:
+        share = relative_interval(energies(windows))
+        doubts.append(f"the 95 % interval is ±{100 * share:.1f} % after {procedure.budget_s:g} s of windows")
+    return tuple(windows), (*doubts, *judge(windows), *second_opinion(found))
+
+
+def judge(windows: Sequence[Window]) -> list[str]:
+    """Drift and two levels in the windows' energies, in words."""
+    values = energies(windows)
+    middle = statistics.median(values)
+    doubts = []
+    steps = [b - a for a, b in pairwise(values)]
+    one_way = len(values) >= 3 and (all(s > 0 for s in steps) or all(s < 0 for s in steps))
+    drift = (values[-1] - values[0]) / middle if middle else 0.0
+    if one_way and abs(drift) > _DRIFT:
+        doubts.append(f"energy drifts by {100 * drift:+.1f} % over the windows")
+    ordered = sorted(values)
+    gaps = [b - a for a, b in pairwise(ordered)]
+    if len(ordered) >= 6:
+        at = max(range(len(gaps)), key=gaps.__getitem__)
+        low, high = ordered[: at + 1], ordered[at + 1 :]
+        spread = max(low[-1] - low[0], high[-1] - high[0])
+        if min(len(low), len(high)) >= 2 and gaps[at] > max(_LEVELS * middle, 2 * spread):
+            doubts.append(f"energy jumps between two levels {100 * gaps[at] / middle:.1f} % apart")
+    return doubts
+
+
+def second_opinion(found: Sequence[EnergyOver]) -> list[str]:
+    """A doubt where the counter and integrated power disagree over all windows together."""
+    if any(over.integrated_j is None for over in found):
+        return []
+    counted = sum(over.total_j for over in found)
+    integrated = sum(over.integrated_j or 0.0 for over in found)
+    if abs(integrated - counted) <= DISAGREEMENT * counted:
+        return []
+    return [f"untrusted: the counter says {counted:.4g} J, integrated power {integrated:.4g} J"]
+
+
+def idle_w(recorder: Recorder, seconds: float) -> float:
+    """Power with everything loaded and nothing to do."""
+    start = recorder.mark()
+    time.sleep(max(seconds, (LEAST_TICKS + 1) * recorder.info.tick_s))
+    end = recorder.mark()
+    (over,) = recorder.over([(start, end)])
+    return over.total_j / (end - start)
+
+
+def _run(step: Step, recorder: Recorder, iterations: int, count: int) -> list[Span]:
+    """Windows without a pause between them."""
+    marks = [recorder.mark()]
+    for _ in range(count):
+        for _ in range(iterations):
+            step.run()
+        step.wait()
+        marks.append(recorder.mark())
+    return list(pairwise(marks))
+
+
+def _keep_warm(step: Step) -> None:
+    """Undoes the pause in which the meter was asked: a device that waited starts cooler and slower."""
+    end_s = time.monotonic() + _REWARM_S
+    while time.monotonic() < end_s:
+        step.run()
+        step.wait()
+
+
+def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
+    return Window(over.total_j, time_s, iterations, over.error_j, over.energy_j)
+
+
+def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[float, bool]:
+    """Seconds of one step once warm, and whether it was steady."""
+    step.run()
+    step.wait()
+    start_s = time.monotonic()
+    chunk_s = max(procedure.warm_up_s / 10, (procedure.ticks + 1) * recorder.info.tick_s)
+    count = 1
+    last: tuple[float, float] | None = None
+    while True:
+        begin = recorder.mark()
+        for _ in range(count):
+            step.run()
+        step.wait()
+        end = recorder.mark()
+        per_step_s = (end - begin) / count
+        if end - begin >= 0.8 * chunk_s:
+            now = (per_step_s, recorder.power_w(begin) or 0.0)
+            if last and all(abs(a - b) <= procedure.steady * b for a, b in zip(now, last, strict=True)):
+                return per_step_s, True
+            last = now
+        if end - start_s >= procedure.warm_up_s:
+            return per_step_s, False
+        count = max(1, min(round(chunk_s / per_step_s) + 1, 8 * count))
