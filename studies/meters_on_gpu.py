@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def counter() -> dict[str, float]:
             ticks.append(reading.at_s)
         last = reading.energy_j
     meter.close()
-    gaps = [b - a for a, b in zip(ticks, ticks[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(ticks)]
     return {"reading_s": statistics.median(times), "tick_s": statistics.median(gaps), "longest tick_s": max(gaps)}
 
 

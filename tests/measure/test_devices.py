@@ -9,17 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from studies.additive import spec_of
 
-from ampere_energy.errors import ModelError, RequestError
+from ampere_energy.errors import DeviceError, MeterError, ModelError, RequestError
 from ampere_energy.measure.devices import open_device, reopen
 from ampere_energy.measure.devices.local import LocalDevice
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import Procedure, Provenance
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import Variant, lessons
+from ampere_energy.testing import check_device
 
-QUICK = Procedure(windows=3, window_s=0.03, warm_up_s=0.1)
+QUICK = Procedure(windows=3, ticks=5, window_s=0.03, warm_up_s=0.1)
 MODELS = """
 import os, time
 from torch import nn
@@ -40,7 +42,7 @@ def raises(): raise ValueError("no")
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[LocalDevice]:
-    opened = LocalDevice(watts_per_core=7.0, threads=1)
+    opened = LocalDevice("cpu", "cputime:7", threads=1)
     yield opened
     opened.close()
 
@@ -130,7 +132,42 @@ def test_devices_by_name() -> None:
     for name in ("tpu", "simulated:much", "simulated:0.7"):
         with pytest.raises(RequestError):
             open_device(name)
-    with pytest.raises(RequestError, match="--watts-per-core -1"):
-        open_device("cpu", watts_per_core=-1.0)
+    with pytest.raises(MeterError, match="--watts-per-core -1"):
+        open_device("cpu", meter="cputime:-1").info  # noqa: B018 - the worker starts when it is first asked
+    with pytest.raises(MeterError, match="no meter is called 'psychic'"):
+        open_device("cpu", meter="psychic").info  # noqa: B018
     with pytest.raises(RequestError, match="--threads 0"):
         open_device("cpu", threads=0)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_a_machine_without_cuda_says_so() -> None:
+    with pytest.raises(DeviceError, match=r"cuda cannot be used .*ampere devices"):
+        open_device("cuda", meter="cputime").info  # noqa: B018
+
+
+def test_a_timing_costs_no_meter(device: LocalDevice) -> None:
+    lesson = lessons(spec_of("cnn5"))[-1]
+    small, large = (device.time(lesson.variant(point)) for point in ((8, 8), (256, 256)))
+    assert large.device_s > 2 * small.device_s
+    assert (small.host_s, small.captured) == (None, False)
+
+
+def test_devices_keep_the_contract(device: LocalDevice) -> None:
+    variant = lessons(spec_of("lenet5"))[0].variant((5,))
+    check_device(device, variant)
+    check_device(SimulatedDevice(0.01), variant)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_cuda_measurement_has_all_resources() -> None:
+    device = LocalDevice("cuda")
+    ref = model_ref("cnn5", input=(128, 3, 64, 64))
+    measurement = device.measure(ref, QUICK)
+    assert measurement.meter.provenance is Provenance.MEASURED
+    assert measurement.busy
+    assert measurement.host_s
+    assert measurement.idle_w
+    assert device.time(ref).captured
+    device.close()

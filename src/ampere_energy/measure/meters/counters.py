@@ -12,6 +12,8 @@ from pathlib import Path
 
 from ampere_energy.errors import MeterError
 
+_TICK_SLACK_S = 0.5  # a reading just after a tick shows energy from before the reading before it
+
 
 class Unrolled:
     """A counter's joules since it was first read, across wraps.
@@ -33,8 +35,8 @@ class Unrolled:
         """Takes a raw value in; returns the joules so far.
 
         Raises:
-            MeterError: the counter was reset, or holds a value it cannot have; after a reset, counting starts anew from
-                the next value.
+            MeterError: the counter was reset, leapt, or holds a value it cannot have; counting starts anew from the
+                next value.
         """
         if not (math.isfinite(raw_j) and 0 <= raw_j <= (self.range_j or math.inf)):
             raise MeterError(f"{self.name} reads {raw_j} J", "is the counter broken?")
@@ -49,6 +51,9 @@ class Unrolled:
                 self._last = None  # the low value may be a torn reading: growth from it would be invented
                 raise MeterError(f"{self.name} was reset from {before_j:g} J to {raw_j:g} J", "measure again")
             grown_j = wrapped_j
+        elif grown_j > self.most_w * (at_s - before_s + _TICK_SLACK_S):
+            self._last = None
+            raise MeterError(f"{self.name} leapt from {before_j:g} J to {raw_j:g} J", "measure again")
         self._total_j += grown_j
         return self._total_j
 

@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from ampere_energy.errors import MeterError
 from ampere_energy.measure.meters import Reading
@@ -120,7 +121,7 @@ class Trace:
     def _ticks_of(self, domain: int) -> list[_Tick]:
         """The moments at which the domain's counter was seen to change, or every reading where it does not tick."""
         ticks = []
-        for before, after in zip(self.readings, self.readings[1:], strict=False):
+        for before, after in pairwise(self.readings):
             if self.tick_s == 0:
                 ticks.append(_Tick(after.at_s, 0.0, after.energy_j[domain]))
             elif after.energy_j[domain] != before.energy_j[domain]:
@@ -144,7 +145,7 @@ def _at(ticks: Sequence[_Tick], moment_s: float) -> tuple[float, float, _Tick, _
     share = (moment_s - before.at_s) / span_s
     power_w = (after.energy_j - before.energy_j) / span_s
     timing = ((1 - share) * before.give_s) ** 2 + (share * after.give_s) ** 2
-    neighbours = [_power(ticks, i) for i in (right - 2, right) if i >= 0 and i + 1 < len(ticks)]
+    neighbours = [_power(ticks, i) for i in range(max(0, right - 3), min(len(ticks) - 1, right + 2))]
     step_w = max((abs(power_w - other) for other in neighbours), default=0.0)
     shape = step_w * span_s * share * (1 - share)  # a step of power anywhere inside the tick errs by no more
     variance = power_w**2 * timing / 3 + shape**2 / 3

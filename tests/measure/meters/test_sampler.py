@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from ampere_energy.errors import MeterError, RequestError
+from ampere_energy.measure.measurement import Provenance
+from ampere_energy.measure.meters import meter_names, open_meter, survey
+from ampere_energy.measure.meters.cputime import CpuTimeMeter
+from ampere_energy.measure.meters.recorder import ProcessRecorder, SampledRecorder, open_recorder
+from ampere_energy.measure.meters.sampler import SampledMeter
+from ampere_energy.measure.step import training_step
+from ampere_energy.model.source import model_ref
+from ampere_energy.model.training import Mode
+from ampere_energy.testing import check_meter
+
+
+@pytest.fixture
+def plug(tmp_path: Path) -> str:
+    """A program that prints what a smart plug at 40 W would."""
+    program = tmp_path / "plug"
+    program.write_text("#!/bin/sh\necho 40 W\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return f"command:{program}"
+
+
+def test_a_meter_is_read_in_a_process_of_its_own(plug: str) -> None:
+    sampler = SampledMeter(plug)
+    try:
+        assert sampler.info.provenance is Provenance.MEASURED
+        time.sleep(0.5)
+        start = time.monotonic()
+        time.sleep(1.0)
+        end = time.monotonic()
+        over = sampler.trace_over(start, end).over(start, end)
+        assert over.total_j == pytest.approx(40 * (end - start), rel=0.02)
+        power = sampler.trace(start).power_w()
+        assert power == pytest.approx(40, rel=0.01)
+    finally:
+        sampler.close()
+
+
+def test_a_meter_that_cannot_be_read_says_why() -> None:
+    with pytest.raises(MeterError, match="no program"):
+        SampledMeter("command")
+
+
+def test_a_sampler_that_died_is_noticed(plug: str) -> None:
+    sampler = SampledMeter(plug)
+    sampler._process.kill()
+    sampler._process.wait()
+    with pytest.raises(MeterError, match=r"died|did not answer"):
+        sampler.trace(0.0)
+
+
+def test_the_sampler_leaves_with_its_parent(plug: str) -> None:
+    program = f"""
+from ampere_energy.measure.meters.sampler import SampledMeter
+import os
+print(SampledMeter({plug!r})._process.pid, flush=True)
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    pid = int(done.stdout)
+    end = time.monotonic() + 10
+    while Path(f"/proc/{pid}/stat").exists() and time.monotonic() < end:
+        if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            break
+        time.sleep(0.1)
+    else:
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def test_several_meters_are_added_up(plug: str) -> None:
+    recorder = open_recorder(f"{plug}+{plug}")
+    try:
+        assert isinstance(recorder, SampledRecorder)
+        assert recorder.info.name == "command+command"
+        assert recorder.info.domains == ("external", "external")
+        start = recorder.mark()
+        time.sleep(1.0)
+        end = recorder.mark()
+        (over,) = recorder.over([(start + 0.3, end)])
+        assert over.total_j == pytest.approx(80 * (end - start - 0.3), rel=0.03)
+    finally:
+        recorder.close()
+
+
+def test_the_modelled_meter_is_read_in_place() -> None:
+    recorder = open_recorder("cputime:3")
+    assert isinstance(recorder, ProcessRecorder)
+    assert recorder.info == CpuTimeMeter(3.0).info
+
+
+def test_training_is_bit_identical_with_the_meter_on(plug: str) -> None:
+    def train(metered: bool) -> list[torch.Tensor]:
+        sampler = SampledMeter(plug) if metered else None
+        step = training_step(model_ref("lenet5"), torch.device("cpu"), Mode.EAGER)
+        for _ in range(30):
+            step.run()
+        if sampler:
+            sampler.close()
+        return [p.detach().clone() for p in step.module.parameters()]
+
+    assert all(map(torch.equal, train(False), train(True)))
+
+
+def test_every_meter_is_listed_with_a_remedy() -> None:
+    states = {state.name: state for state in survey()}
+    assert tuple(sorted(states)) == tuple(sorted(meter_names()))
+    assert states["cputime"].problem is None
+    for state in states.values():
+        assert state.problem is None or ";" in state.problem or "install" in state.problem
+    with pytest.raises(RequestError, match=r"no meter is called 'psychic'; choose from nvml, rapl"):
+        open_meter("psychic")
+
+
+def test_the_contract(plug: str) -> None:
+    check_meter(CpuTimeMeter)
+    check_meter(lambda: open_meter(plug), readings=5)
+
+
+class Backwards(CpuTimeMeter):
+    def read(self):  # type: ignore[no-untyped-def]
+        from ampere_energy.measure.meters import Reading
+
+        return Reading(time.monotonic(), (-time.monotonic(),))
+
+
+def test_the_contract_can_fail() -> None:
+    with pytest.raises(AssertionError, match="never counts backwards"):
+        check_meter(Backwards)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from studies import phases
+
+from ampere_energy.errors import MeterError
+from ampere_energy.measure.meters import Reading
+from ampere_energy.measure.meters.trace import Fault, Trace
+
+
+def steady(tick_s: float = 0.1, watts: float = 100.0, seconds: float = 3.0) -> list[Reading]:
+    """A counter at constant power, read every 5 ms."""
+    return [Reading(i * 0.005, (watts * tick_s * (i * 0.005 // tick_s),)) for i in range(int(seconds / 0.005))]
+
+
+def test_the_stated_interval_holds_the_truth() -> None:
+    found = phases.run(300, seed=3)
+    assert found["inside the stated interval"] >= 0.93  # 95 % over the study's 1,000
+    assert found["short windows refused"] == 1.0
+    assert found["median relative half-width"] < 0.01
+
+
+def test_a_steady_counter_is_exact_at_any_phase() -> None:
+    trace = Trace(tuple(steady()), (), 0.1)
+    for start in (0.41, 0.437, 0.4999, 0.51):
+        over = trace.over(start, start + 1.23)
+        assert over.total_j == pytest.approx(123.0, rel=0.005)
+        assert over.error_j < 0.01 * over.total_j
+
+
+def test_windows_shorter_than_five_ticks_are_refused() -> None:
+    with pytest.raises(MeterError, match=r"too short for a counter that ticks every 0.1 s; measure for at least 0.5 s"):
+        Trace(tuple(steady()), (), 0.1).over(1.0, 1.49)
+
+
+def test_a_failed_reading_rejects_exactly_the_windows_it_falls_in() -> None:
+    trace = Trace(tuple(steady()), (Fault(1.5, "EIO"),), 0.1)
+    for start, end in ((1.0, 2.0), (0.9, 1.5), (1.45, 2.5)):
+        with pytest.raises(MeterError, match="a reading failed during the window: EIO"):
+            trace.over(start, end)
+    assert trace.over(0.4, 1.2).total_j == pytest.approx(80, rel=0.01)
+    assert trace.over(1.8, 2.6).total_j == pytest.approx(80, rel=0.01)
+
+
+def test_a_window_the_trace_does_not_reach_over_is_refused() -> None:
+    trace = Trace(tuple(steady(seconds=2.0)), (), 0.1)
+    for start, end in ((-1.0, 1.0), (1.0, 5.0)):
+        with pytest.raises(MeterError, match="did not tick before and after"):
+            trace.over(start, end)
+    with pytest.raises(MeterError, match="gave no reading: EACCES"):
+        Trace((), (Fault(0.0, "EACCES"),), 0.1).over(0.0, 1.0)
+
+
+def test_integrated_power_is_a_second_opinion() -> None:
+    readings = tuple(Reading(r.at_s, r.energy_j, 130.0) for r in steady())
+    over = Trace(readings, (), 0.1).over(0.5, 2.0)
+    assert over.integrated_j == pytest.approx(195.0)
+    assert over.total_j == pytest.approx(150.0, rel=0.01)
+
+
+def test_the_wall_clock_is_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ampere_energy.measure.meters.cputime import CpuTimeMeter
+
+    meter = CpuTimeMeter()
+    before = meter.read()
+    real = time.time()
+    for jump in (3600.0, -3600.0):
+        monkeypatch.setattr(time, "time", lambda jump=jump: real + jump)
+        after = meter.read()
+        assert 0 <= after.at_s - before.at_s < 5
+        assert after.total_j >= before.total_j

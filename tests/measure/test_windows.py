@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ampere_energy.errors import MeterError
+from ampere_energy.measure.measurement import (
+    Measurement,
+    MeterInfo,
+    Procedure,
+    Provenance,
+    Window,
+    relative_interval,
+)
+from ampere_energy.measure.meters.recorder import Span
+from ampere_energy.measure.meters.trace import EnergyOver
+from ampere_energy.measure.step import Step
+from ampere_energy.measure.windows import idle_w, judge, measure_windows, second_opinion
+
+QUICK = Procedure(windows=3, ticks=10, window_s=0.05, warm_up_s=0.4, steady=0.2)
+
+
+class FakeRecorder:
+    """Energy at a given power, which may change over time."""
+
+    def __init__(self, watts: float = 100.0, tick_s: float = 0.0, integrated: float | None = None) -> None:
+        self.info = MeterInfo("fake", Provenance.MEASURED, ("gpu",), tick_s)
+        self.watts, self.integrated, self.asked = watts, integrated, 0
+        self.fail = False
+
+    def mark(self) -> float:
+        return time.monotonic()
+
+    def over(self, spans: list[Span]) -> list[EnergyOver]:
+        self.asked += 1
+        if self.fail:
+            raise MeterError("a reading failed during the window: EIO")
+        return [
+            EnergyOver((self.watts * (b - a),), 0.0, self.integrated and self.integrated * (b - a)) for a, b in spans
+        ]
+
+    def power_w(self, since_s: float) -> float | None:
+        return self.watts
+
+    def close(self) -> None:
+        pass
+
+
+def step(seconds: float = 0.002) -> Step:
+    return Step(lambda: time.sleep(seconds), torch.nn.Identity(), torch.device("cpu"))
+
+
+def test_windows_cover_the_counters_ticks() -> None:
+    windows, doubts = measure_windows(step(), FakeRecorder(tick_s=0.01), QUICK)
+    assert len(windows) == 3
+    assert all(w.time_s >= 10 * 0.01 for w in windows)
+    assert all(w.energy_j == pytest.approx(100 * w.time_s) for w in windows)
+    assert windows[0].time_s / windows[0].iterations == pytest.approx(0.002, rel=0.5)
+    assert not any("untrusted" in doubt or "interval" in doubt for doubt in doubts)
+
+
+def test_windows_are_added_until_the_target_or_the_budget() -> None:
+    noisy = iter(range(1000))
+
+    class Noisy(FakeRecorder):
+        def over(self, spans: list[Span]) -> list[EnergyOver]:
+            return [EnergyOver(((100 + 30 * (-1) ** next(noisy)) * (b - a),), 0.0) for a, b in spans]
+
+    procedure = replace(QUICK, target=0.02, budget_s=1.5)
+    windows, doubts = measure_windows(step(), Noisy(), procedure)
+    assert len(windows) > 4
+    assert any("95 % interval is ±" in doubt for doubt in doubts)
+    calm, doubts = measure_windows(step(), FakeRecorder(), replace(procedure, target=0.2))
+    assert len(calm) == 3
+    assert not any("95 % interval" in doubt for doubt in doubts)
+
+
+def test_a_step_that_never_settles_is_doubted() -> None:
+    growing = iter(range(1, 10_000))
+    unsteady = Step(lambda: time.sleep(0.0002 * next(growing)), torch.nn.Identity(), torch.device("cpu"))
+    _, doubts = measure_windows(unsteady, FakeRecorder(), replace(QUICK, warm_up_s=0.2, steady=0.001))
+    assert any("not steady after a warm-up of 0.2 s" in doubt for doubt in doubts)
+
+
+def test_a_failed_meter_makes_no_window() -> None:
+    recorder = FakeRecorder()
+    recorder.fail = True
+    with pytest.raises(MeterError, match="EIO"):
+        measure_windows(step(), recorder, QUICK)
+
+
+def test_idle_power() -> None:
+    assert idle_w(FakeRecorder(73.0), 0.05) == pytest.approx(73.0)
+
+
+def windows_of(*values: float) -> list[Window]:
+    return [Window(value, 1.0, 1) for value in values]
+
+
+def test_drift_and_two_levels_are_told() -> None:
+    assert judge(windows_of(10.0, 10.01, 9.99, 10.0)) == []
+    assert judge(windows_of(10.0, 10.2, 10.5)) == ["energy drifts by +4.9 % over the windows"]
+    assert judge(windows_of(10.5, 10.2, 10.0)) == ["energy drifts by -4.9 % over the windows"]
+    assert judge(windows_of(10.0, 11.0, 10.01, 11.02, 10.02, 11.01)) == ["energy jumps between two levels 9.3 % apart"]
+    assert judge(windows_of(10.0, 10.3, 10.1, 10.4, 10.2, 10.5)) == []  # spread, but no gap
+
+
+def test_counter_and_power_further_apart_than_five_percent_is_untrusted() -> None:
+    for integrated, trusted in ((104.0, True), (96.0, True), (106.0, False), (94.0, False)):
+        _, doubts = measure_windows(step(), FakeRecorder(100.0, integrated=integrated), QUICK)
+        assert (not any(doubt.startswith("untrusted") for doubt in doubts)) is trusted
+    assert second_opinion([EnergyOver((1.0,), 0.0, None)]) == []
+
+
+def test_gross_and_above_idle() -> None:
+    from studies.additive import spec_of
+
+    from ampere_energy.measure.devices.simulated import SimulatedDevice
+    from ampere_energy.model.variants import Variant
+
+    device = SimulatedDevice()
+    measurement = Measurement(
+        Variant(spec_of("lenet5").blocks), device.info, device.meter, (Window(50.0, 0.5, 10),), 1.0, "now", idle_w=20.0
+    )
+    assert measurement.energy_j == 5.0
+    assert measurement.above_idle_j == pytest.approx(5.0 - 20 * 0.05)
+    assert replace(measurement, idle_w=None).above_idle_j is None
+
+
+def test_relative_interval_is_students() -> None:
+    assert relative_interval([1.0]) == float("inf")
+    assert relative_interval([9.0, 10.0, 11.0]) == pytest.approx(4.30 * 1.0 / 3**0.5 / 10, rel=1e-3)
