@@ -13,7 +13,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/ampere profile lenet5 --device cpu --budget 60s --out build/demo/lenet5.json --fresh
+	$(BIN)/ampere profile lenet5 --device cpu --threads 1 --budget 60s --out build/demo/lenet5.json --fresh
 	$(BIN)/ampere estimate lenet5 --profile build/demo/lenet5.json --iterations 1000 --battery 15Wh
 	$(BIN)/ampere evaluate lenet5 --profile build/demo/lenet5.json --models 3 --report build/demo/report.html
 

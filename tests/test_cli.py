@@ -19,6 +19,11 @@ from torch import nn
 def mine(width=8):
     return nn.Sequential(nn.Conv2d(3, width, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(width * 49, 4))
 def broken(): raise KeyError("gone")
+def leaves(): raise SystemExit(5)
+def loud():
+    print("chatter")
+    return mine()
+model = mine()
 def number(): return 3
 """
 
@@ -128,6 +133,23 @@ SIM = ("--profile", "sim.json")
         (("parse", "absent.py:net", "--input", "1,2"), 2, "there is no file absent.py"),
         (("parse", "mine.py:broken", "--input", "1,2"), 2, "raised KeyError: 'gone'"),
         (("parse", "mine.py:number", "--input", "1,2"), 2, "returned int"),
+        (("parse", "mine.py:leaves", "--input", "1,2"), 2, "raised SystemExit: 5"),
+        (("parse", "mine.py:model", "--input", "1,2"), 2, "is a module already"),
+        (("parse", "mine.py:mine", "--input", "5,3,16,16", "--widths", "1,2"), 2, "are --widths its arguments?"),
+        (("parse", "lenet5", "--mode", "fast"), 2, "--mode fast; choose from eager, graph, compile"),
+        (("measure", "lenet5", "--device", "cuda", "--meter", "cputime"), 3, "torch sees no CUDA device"),
+        (("measure", "lenet5", "--meter", "psychic"), 3, "no meter is called 'psychic'"),
+        (("measure", "lenet5", "--meter", "rapl", "--watts-per-core", "5"), 2, "give one of them"),
+        (("evaluate", "mine.py:mine", "--profile", "sim.json"), 2, "evaluate takes a family"),
+        (("evaluate", "cnn5", "--profile", "sim.json"), 4, "run ampere profile cnn5 --device simulated"),
+        (("estimate", "lenet5", "--profile", "."), 2, ". is a folder"),
+        (("profile", "cnn5", "--device", "simulated", "--out", "sim.json", "--resume"), 2, "is a profile of lenet5"),
+        (
+            ("profile", "lenet5", "--device", "simulated", "--out", "sim.json", "--resume", "--optimizer", "adam"),
+            2,
+            "is a profile of lenet5 at batch 10, sgd",
+        ),
+        ((*PROFILE, "--fresh", "--budget", "soon"), 2, "--budget soon"),
         (("parse", "mine.py:mine"), 2, "needs the shape of its input; give --input"),
         (("parse", "mine.py:mine", "--input", "5,1,16,16"), 2, "does not run on an input of shape 5,1,16,16"),
         (("parse", "mine.py:mine", "--input", "5,three"), 2, "--input 5,three; give whole numbers"),
@@ -141,7 +163,7 @@ SIM = ("--profile", "sim.json")
         (
             ("estimate", "cnn5", *SIM),
             4,
-            "ampere profile cnn5 --device simulated --input 10,1,28,28 --widths 64,128,256,256 --optimizer sgd",
+            "ampere profile cnn5 --device simulated --input 10,1,28,28 --widths 64,128,256,256 --optimizer sgd --mode eager",
         ),
         (("estimate", "lenet5", "--input", "20,1,28,28", *SIM), 4, "made at batch 10"),
         (("estimate", "lenet5", *SIM, "--level", "2"), 2, "--level 2; give a probability"),
@@ -243,3 +265,31 @@ def test_an_interrupted_campaign_resumes(folder: Path, tmp_path: Path, how: sign
     kept = log.read()
     assert kept[: len(acknowledged)] == acknowledged
     assert len({m.workload for m in kept}) == len(kept)
+
+
+def test_what_a_model_prints_stays_out_of_the_json(folder: Path) -> None:
+    done = ampere("parse", "mine.py:loud", "--input", "5,3,16,16", "--json", cwd=folder)
+    assert json.loads(done.stdout)["blocks"]
+    assert "chatter" in done.stderr
+
+
+def test_devices_names_every_meter() -> None:
+    record = answer("devices")
+    assert record["devices"][0]["name"] == "cpu"
+    meters = {meter["name"]: meter for meter in record["meters"]}
+    assert {"nvml", "rapl", "jetson", "battery", "command", "zeus", "cputime"} <= meters.keys()
+    assert meters["cputime"]["readable"]
+    assert all(meter["readable"] or meter["problem"] for meter in meters.values())
+    assert "modelled" in ampere("devices").stdout
+
+
+def test_a_noisy_profile_is_doubted(folder: Path) -> None:
+    record = json.loads((folder / "sim.json").read_text())
+    for kind in record["profile"]["kinds"]:
+        if kind["kind"]["role"] == "hidden":
+            kind["energy"]["values"] = [-value for value in kind["energy"]["values"]]
+            kind["energy"]["hyper"]["mean"] *= -1
+    (folder / "noisy.json").write_text(json.dumps(record))
+    told = answer("estimate", "lenet5", "--profile", "noisy.json", cwd=folder)
+    assert "conv2" in told["doubts"][0]
+    assert "negative" in told["doubts"][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 import sys
 import warnings
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
+from ampere_energy import __version__
 from ampere_energy.errors import AmpereError, CoverageError, DeviceError, FileError, RequestError
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer carries a click of its own and does not name this one
-out = Console()
-err = Console(stderr=True)
+out = Console(emoji=False, markup=False)
+err = Console(stderr=True, emoji=False, markup=False)
 
 Model = Annotated[
     str, typer.Argument(help="A family (see `ampere models`), path/to/file.py:factory or package.module:factory.")
@@ -55,8 +57,14 @@ WidthStep = Annotated[int, typer.Option(help="Only widths that are multiples of 
 
 
 @app.callback()
-def options(debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False) -> None:
-    """Reads `--debug`, which `main` accepts anywhere on the line."""
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Answers `--version`; `main` accepts `--debug` anywhere on the line."""
+    if version:
+        print(f"ampere {__version__}")
+        raise typer.Exit
 
 
 @app.command()
@@ -129,7 +137,6 @@ def profile(
     ref = _ref(model, input, widths, optimizer, mode)
     path = _profile_path(name or _default_name(model, device))
     log = path.with_suffix(".jsonl")
-    _prepare_log(log, resume, fresh)
     from ampere_energy.fit.campaign import Rules
     from ampere_energy.fit.campaign import profile as run_campaign
     from ampere_energy.fit.profile import Quantity
@@ -139,11 +146,14 @@ def profile(
 
     rules = Rules(points=points, guide=_choice(Quantity, guide, "--guide"), budget_s=_seconds(budget))
     spec = replace(_spec(ref), name=model)
+    ranges = _ranges(spec, width_step)
+    _prepare_log(path, log, spec, resume, fresh)
+    _warn_if_busy(device)
     with _device(device, meter, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
         learnt = run_campaign(
             spec,
             device=opened,
-            ranges=_ranges(spec, width_step),
+            ranges=ranges,
             rules=rules,
             log=log,
             method=method,
@@ -151,11 +161,11 @@ def profile(
         )
     learnt.save(path)
     _show(as_json, lambda: profile_json(learnt, str(path)), lambda: profile_table(learnt))
-    err.print(f"profile {path}", highlight=False, soft_wrap=True)
+    _say(f"profile {path}, measurements {log}")
+    if rules.budget_s is not None and learnt.profile_s > 1.2 * rules.budget_s:
+        _say(f"the fewest points that make a profile took {learnt.profile_s:.0f} s, more than the budget")
     if not learnt.complete:
-        err.print(
-            "the profile is partial: finish it by the same command with --resume", highlight=False, soft_wrap=True
-        )
+        _say("the profile is partial: finish it by the same command with --resume")
         raise typer.Exit(130)
 
 
@@ -210,6 +220,7 @@ def measure(
     from ampere_energy.show.plainly import measurement_json
     from ampere_energy.show.tables import measurement_table
 
+    _warn_if_busy(device)
     with _device(device, meter, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
         result = opened.measure(ref, REPORT)
     if result.infeasible is not None:
@@ -236,6 +247,8 @@ def evaluate(
     """Predicts unseen members of a family, measures them on this device, and compares."""
     from ampere_energy.model.zoo.families import family as find_family
 
+    if ":" in family_name:
+        raise RequestError(f"{family_name} has no members to draw", "evaluate takes a family; see ampere models")
     if models < 1:
         raise RequestError(f"--models {models}", "give at least 1")
     family = find_family(family_name).aligned(width_step)
@@ -249,15 +262,36 @@ def evaluate(
     from ampere_energy.show.report import evaluation_report
     from ampere_energy.show.tables import evaluation_table
 
-    with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status("predicting") as status:
-        trials = run(
-            members, learnt, device, level=level, observe=lambda done: status.update(f"measured {done} of {2 * models}")
-        )
+    _warn_if_busy(learnt.device.name)
+    with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status(f"measuring {models}") as status:
+
+        def observe(done: int) -> None:
+            status.update(f"measured {done} of {2 * models}")
+            if not err.is_terminal:
+                _say(f"measured {done} of {2 * models}")
+
+        try:
+            trials = run(members, learnt, device, level=level, observe=observe)
+        except CoverageError as error:
+            raise CoverageError(error.what, f"run {_profile_command(members[0], learnt)}") from error
     if report is not None:
         _write(report, evaluation_report(trials, learnt))
     _show(as_json, lambda: evaluation_json(family, trials, learnt), lambda: evaluation_table(trials, learnt))
     if report is not None:
-        err.print(f"report {report}", highlight=False, soft_wrap=True)
+        _say(f"report {report}")
+
+
+def _say(message: str) -> None:
+    err.print(message, highlight=False, soft_wrap=True)
+
+
+def _warn_if_busy(device: str) -> None:
+    """Other programs' work does not belong in a measurement, and cannot be told from the model's."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if device == "cpu" and load > 0.6 * cores:
+        _say(
+            f"this machine is busy (load {load:.1f} on {cores} cores): figures will scatter; --threads 1 suffers least"
+        )
 
 
 def main() -> NoReturn:
@@ -303,7 +337,8 @@ def _spec(ref: ModelRef) -> ModelSpec:
     from ampere_energy.model.parse import parse as parse_model
     from ampere_energy.model.source import instantiate
 
-    return parse_model(instantiate(ref), ref.input, training=ref.training, name=str(ref))
+    with contextlib.redirect_stdout(sys.stderr):  # what a user's model prints must not end up in our JSON
+        return parse_model(instantiate(ref), ref.input, training=ref.training, name=str(ref))
 
 
 def _profile_command(ref: ModelRef, learnt: Profile) -> str:
@@ -361,6 +396,8 @@ def _default_name(model: str, device: str) -> str:
 
 def _profile_path(name: str) -> Path:
     """A file where the name says so, else a name in the user's collection."""
+    if Path(name).is_dir():
+        raise RequestError(f"{name} is a folder", f"name a file in it, such as {Path(name) / 'profile.json'}")
     if name.endswith(".json") or "/" in name:
         return Path(name).with_suffix(".json")
     import platformdirs
@@ -368,9 +405,17 @@ def _profile_path(name: str) -> Path:
     return platformdirs.user_data_path("ampere-energy") / "profiles" / f"{name}.json"
 
 
-def _prepare_log(log: Path, resume: bool, fresh: bool) -> None:
+def _prepare_log(path: Path, log: Path, spec: ModelSpec, resume: bool, fresh: bool) -> None:
+    """Makes sure that what was measured before is gone on with or kept, never mixed or lost."""
     if resume and fresh:
         raise RequestError("--resume with --fresh", "give one of them")
+    if resume and path.exists():
+        before = _load(str(path))
+        if (before.model, before.training) != (spec.name, spec.training):
+            was = (
+                f"{before.model} at batch {before.training.batch}, {before.training.optimizer}, {before.training.mode}"
+            )
+            raise RequestError(f"{path} is a profile of {was}", "choose another --out")
     if resume and not log.exists():
         raise FileError(f"there is no log {log} to resume", "run without --resume")
     if log.exists() and log.stat().st_size and not resume:
@@ -380,7 +425,7 @@ def _prepare_log(log: Path, resume: bool, fresh: bool) -> None:
             )
         kept = next(p for i in range(1, 10**6) if not (p := log.with_suffix(f".{i}.jsonl")).exists())
         log.rename(kept)
-        err.print(f"the old log is kept as {kept}", highlight=False, soft_wrap=True)
+        _say(f"the old log is kept as {kept}")
 
 
 def _load(name: str) -> Profile:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from studies.additive import spec_of
 
-from ampere_energy.errors import AmpereError, RequestError
+from ampere_energy.errors import DeviceError, RequestError
 from ampere_energy.fit.acquire import bounds
 from ampere_energy.fit.campaign import Campaign, Rules, Status, profile
 from ampere_energy.fit.profile import Quantity
@@ -115,7 +115,7 @@ def test_infeasible_points_are_recorded_and_the_campaign_goes_on(tmp_path: Path)
 
 
 def test_a_device_that_runs_nothing_is_an_error() -> None:
-    with pytest.raises(AmpereError, match=r"nothing ran: .* out of memory"):
+    with pytest.raises(DeviceError, match=r"nothing ran: .* out of memory"):
         profile(spec_of("lenet5"), device=Failing(0))
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -63,11 +65,11 @@ def test_blocks_of_lenet5() -> None:
     spec = parse(instantiate(ref), ref.input)
     found = [(b.name, b.kind.role, b.point, b.kind.label) for b in spec.blocks]
     assert found == [
-        ("conv1", Role.INPUT, (6,), "conv2d 5 padding 2 @28×28 · relu · max_pool2d 2"),
+        ("conv1", Role.INPUT, (6,), "conv2d 5 padding 2 @1×28×28 · relu · max_pool2d 2"),
         ("conv2", Role.HIDDEN, (6, 16), "conv2d 5 @14×14 · relu · max_pool2d 2 · flatten"),
         ("fc1", Role.HIDDEN, (400, 120), "linear · relu"),
         ("fc2", Role.HIDDEN, (120, 84), "linear · relu"),
-        ("fc3", Role.OUTPUT, (84,), "linear · cross_entropy"),
+        ("fc3", Role.OUTPUT, (84,), "linear → 10 · cross_entropy"),
     ]
     assert len(spec.kinds) == 4  # the two hidden linear layers are one kind
     assert [b.kind.input_grad for b in spec.blocks] == [False, True, True, True, True]
@@ -111,7 +113,7 @@ def test_loose_parameters_are_admitted() -> None:
 def test_leading_reshape_belongs_to_the_first_block() -> None:
     spec = parse(nn.Sequential(nn.Flatten(), nn.Linear(784, 16), nn.ReLU(), nn.Linear(16, 10)), (5, 1, 28, 28))
     first = spec.blocks[0]
-    assert first.kind.label == "linear @28×28 · flatten · relu"
+    assert first.kind.label == "linear @1×28×28 · flatten · relu"
     assert first.parameters == 784 * 16 + 16
     assert first.reads == (1, 28, 28)
 
@@ -153,3 +155,56 @@ def test_an_input_the_model_rejects_is_named() -> None:
 def test_a_model_without_layers_is_refused() -> None:
     with pytest.raises(ModelError, match="no trainable layer"):
         parse(nn.Sequential(nn.ReLU()), (2, 3))
+
+
+def test_a_global_mean_is_a_pool_however_it_is_written() -> None:
+    class Pooled(nn.Module):
+        def __init__(self, keepdim: bool) -> None:
+            super().__init__()
+            self.conv, self.fc, self.keepdim = nn.Conv2d(1, 4, 3), nn.Linear(4, 2), keepdim
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.fc(self.conv(x).mean((2, 3), keepdim=self.keepdim).flatten(1))
+
+    specs = [parse(Pooled(keepdim), (2, 1, 8, 8)) for keepdim in (True, False)]
+    assert all(spec.unattributed == () for spec in specs)
+    for spec in specs:
+        assert spec.blocks[0].gives == (4,)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Sequential(nn.LazyLinear(3)), "has lazy layers; run it once"),
+        (lambda: Shared(), "fc is used twice"),
+        (lambda: Returns(lambda y: (y, y)), "returns tuple, not one tensor"),
+        (lambda: Returns(lambda y: y if y.sum() > 0 else -y), "control flow of Returns depends on its data"),
+    ],
+)
+def test_what_cannot_be_parsed_says_why(make: Callable[[], nn.Module], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        parse(make(), (4, 8))
+
+
+class Shared(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.fc(x))
+
+
+class Returns(nn.Module):
+    def __init__(self, end: Callable[[torch.Tensor], object]) -> None:
+        super().__init__()
+        self.fc, self.end = nn.Linear(8, 2), end
+
+    def forward(self, x: torch.Tensor) -> object:
+        return self.end(self.fc(x))
+
+
+def test_torch_does_not_log_what_we_report(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ModelError, match="does not run on an input of shape 4,9"):
+        parse(nn.Sequential(nn.Linear(8, 2)), (4, 9))
+    assert capfd.readouterr().err == ""

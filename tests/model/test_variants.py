@@ -46,8 +46,8 @@ def test_an_inner_kind_is_fed_by_a_stem_of_its_own_size() -> None:
     lesson = next(lesson for lesson in plan("cnn5") if lesson.kind == third)
     assert lesson.feeder is not None
     assert lesson.reader is not None
-    assert lesson.feeder.label == "conv2d 1 @7×7"
-    assert lesson.reader.label == "linear @7×7 · adaptive_avg_pool2d 1 · flatten · cross_entropy"
+    assert lesson.feeder.label == "conv2d 1 @1×7×7"
+    assert lesson.reader.label == "linear @7×7 → 10 · adaptive_avg_pool2d 1 · flatten · cross_entropy"
 
 
 def test_variants_travel_as_plain_data() -> None:

@@ -64,7 +64,7 @@ def test_battery_share(learnt: Profile) -> None:
 
 
 def test_what_is_not_covered_is_named(learnt: Profile) -> None:
-    with pytest.raises(CoverageError, match=r"lacks conv1 \(conv2d 3 padding 1 @28×28"):
+    with pytest.raises(CoverageError, match=r"lacks conv1 \(conv2d 3 padding 1 @1×28×28"):
         estimate(spec_of("cnn5"), learnt)
     with pytest.raises(CoverageError, match="batch 10 with sgd, the model trains at batch 10 with adam"):
         estimate(replace(spec_of("lenet5"), training=Training(10, Optimizer.ADAM)), learnt)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ampere_energy.errors import AmpereError, RequestError
+from ampere_energy.errors import DeviceError, RequestError
 from ampere_energy.fit.acquire import bounds, candidates, most_uncertain
 from ampere_energy.fit.profile import KindFit, Profile, Quantity, learn
 from ampere_energy.measure.devices import Device, open_device
@@ -146,10 +146,13 @@ class Campaign:
         index = next((i for i, p in enumerate(order) if self._next_point(p) is not None), len(order) - 1)
         current = order[index]
         spent, taken = sum(p.spent_s for p in order), sum(p.taken for p in order)
-        open_points = sum(max(0, self.rules.points - p.taken) for p in order if p.ended is None)
-        remaining = spent / taken * open_points if taken else None
-        if remaining is not None and self.rules.budget_s is not None:
-            remaining = min(remaining, max(0.0, self.rules.budget_s - spent))
+        unfinished = [p for p in order if p.ended is None]
+        most = sum(max(0, self.rules.points - p.taken) for p in unfinished)
+        least = sum(max(0, len(bounds(p.lesson.domain)) - p.taken) for p in unfinished)
+        each_s = spent / taken if taken else None
+        remaining = each_s * most if each_s is not None else None
+        if each_s is not None and self.rules.budget_s is not None:
+            remaining = max(each_s * least, min(each_s * most, self.rules.budget_s - spent))
         return Status(
             kind=f"{current.lesson.kind.role} {current.lesson.kind.label}",
             kind_index=index + 1,
@@ -320,8 +323,9 @@ def _run(
         interrupted = True
     status = campaign.status()
     if not campaign.fits():
-        why = campaign.failures()
-        raise AmpereError("interrupted before anything was measured" if interrupted else f"nothing ran: {why[0]}")
+        if interrupted:
+            raise KeyboardInterrupt
+        raise DeviceError(f"nothing ran: {campaign.failures()[0]}", "try a smaller batch or model")
     return Profile(
         model=spec.name,
         method=method,

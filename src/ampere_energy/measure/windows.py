@@ -24,6 +24,7 @@ DISAGREEMENT = 0.05
 _DRIFT = 0.02
 _LEVELS = 0.03
 _REWARM_S = 0.2
+_OPINION_S = 2.0  # power readings lag the counter; over a shorter span they may differ without a fault
 
 
 def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[tuple[Window, ...], tuple[str, ...]]:
@@ -52,7 +53,7 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
     if not precise and procedure.target is not None:
         share = relative_interval(energies(windows))
         doubts.append(f"the 95 % interval is ±{100 * share:.1f} % after {procedure.budget_s:g} s of windows")
-    return tuple(windows), (*doubts, *judge(windows), *second_opinion(found))
+    return tuple(windows), (*doubts, *judge(windows), *second_opinion(found, sum(w.time_s for w in windows)))
 
 
 def judge(windows: Sequence[Window]) -> list[str]:
@@ -76,9 +77,9 @@ def judge(windows: Sequence[Window]) -> list[str]:
     return doubts
 
 
-def second_opinion(found: Sequence[EnergyOver]) -> list[str]:
+def second_opinion(found: Sequence[EnergyOver], seconds: float) -> list[str]:
     """A doubt where the counter and integrated power disagree over all windows together."""
-    if any(over.integrated_j is None for over in found):
+    if any(over.integrated_j is None for over in found) or seconds < _OPINION_S:
         return []
     counted = sum(over.total_j for over in found)
     integrated = sum(over.integrated_j or 0.0 for over in found)

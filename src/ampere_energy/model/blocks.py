@@ -94,9 +94,11 @@ class Kind:
     @property
     def label(self) -> str:
         """A description for people."""
-        place = "×".join(map(str, self.spatial))
-        joined = [str(step) for step in self.layers if step is not self.main]
-        return f"{self.main}{' @' + place if place else ''}{''.join(' · ' + text for text in joined)}"
+        seen = (self.fixed, *self.spatial) if self.role is Role.INPUT else self.spatial
+        place = " @" + "×".join(map(str, seen)) if seen else ""
+        classes = f" → {self.fixed}" if self.role is Role.OUTPUT else ""
+        joined = "".join(f" · {step}" for step in self.layers if step is not self.main)
+        return f"{self.main}{place}{classes}{joined}"
 
     def width_in(self, point: Point) -> int:
         """The width a block reads."""

@@ -7,13 +7,15 @@ weights of its own opens a block; normalisations and everything non-parametric j
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.nn.parameter import UninitializedParameter
 from torch.overrides import TorchFunctionMode
 
 from ampere_energy.errors import ModelError, UnsupportedLayerError
@@ -155,6 +157,11 @@ def parse(
 
 def record(model: nn.Module, shape: tuple[int, ...]) -> list[Call]:
     """The calls of one forward pass on fake tensors."""
+    if any(isinstance(p, UninitializedParameter) for p in model.parameters()):
+        raise ModelError(f"{type(model).__name__} has lazy layers", "run it once on real data before returning it")
+    log = logging.getLogger("torch._subclasses.fake_tensor")  # it logs what we report in one line
+    level = log.level
+    log.setLevel(logging.CRITICAL)
     fake = FakeTensorMode()
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     weights: dict[str, torch.Tensor] = {name: fake.from_tensor(tensor) for name, tensor in state.items()}
@@ -166,9 +173,12 @@ def record(model: nn.Module, shape: tuple[int, ...]) -> list[Call]:
             example = torch.empty(shape)
             recorder = _Recorder(weights, example)
             with recorder:
-                torch.func.functional_call(model, weights, (example,))
-    except ModelError:
-        raise
+                result = torch.func.functional_call(model, weights, (example,))
+    except DataDependentOutputException as error:
+        raise ModelError(
+            f"the control flow of {type(model).__name__} depends on its data ({error.func})",
+            "give a model whose forward pass is the same for all inputs of a shape",
+        ) from error
     except Exception as error:
         raise ModelError(
             f"{type(model).__name__} does not run on an input of shape {','.join(map(str, shape))} ({error})",
@@ -176,6 +186,12 @@ def record(model: nn.Module, shape: tuple[int, ...]) -> list[Call]:
         ) from error
     finally:
         model.train(was_training)
+        log.setLevel(level)
+    if not isinstance(result, torch.Tensor):
+        raise ModelError(
+            f"{type(model).__name__} returns {type(result).__name__}, not one tensor",
+            "wrap it to return what is trained",
+        )
     return recorder.calls
 
 
@@ -185,24 +201,28 @@ def _group(calls: Sequence[Call]) -> tuple[list[_Draft], list[str]]:
     leading: list[Layer] = []
     unattributed: list[str] = []
     first_read: tuple[int, ...] = ()
+    used: set[str] = set()
     for call in calls:
         if call.weights and call.op not in PARAMETRIC | NORMALISATIONS:
             raise UnsupportedLayerError(
                 f"{call.place} is a {call.op}, which the recipe book cannot rebuild at other widths",
                 f"supported parametric layers: {', '.join(sorted(PARAMETRIC | NORMALISATIONS))}",
             )
-        step = _layer(call)
-        if step is None:
+        if set(call.weights) & used:
+            raise UnsupportedLayerError(f"{call.place} is used twice", "layers with shared weights are not supported")
+        used |= set(call.weights)
+        steps = _layers(call)
+        if not steps:
             unattributed.append(f"{call.op} {list(call.reads)} → {list(call.gives)}")
-        elif step.op in PARAMETRIC:
+        elif steps[0].op in PARAMETRIC:
             reads = first_read if leading else call.reads
-            drafts.append(_Draft(call, leading, reads, step))
+            drafts.append(_Draft(call, leading, reads, steps[0]))
             leading = []
         elif drafts:
-            drafts[-1].joined.append(step)
+            drafts[-1].joined.extend(steps)
         else:
             first_read = first_read or call.reads
-            leading.append(step)
+            leading.extend(steps)
     return drafts, unattributed
 
 
@@ -224,10 +244,20 @@ def _loss(gives: tuple[int, ...]) -> Layer:
     return layer("cross_entropy" if len(gives) == 2 else "mse")
 
 
-def _layer(call: Call) -> Layer | None:
-    """The call as an entry of the recipe book, or None where it has none."""
+def _layers(call: Call) -> tuple[Layer, ...]:
+    """The call as entries of the recipe book; none where it has none."""
     if call.activations > 1:
-        return None
+        return ()
+    if call.op == "mean" and 3 <= len(call.reads) <= 5:
+        d = len(call.reads) - 2
+        pool = layer(f"adaptive_avg_pool{d}d", size=(1,) * d)
+        given = {(*call.reads[:2], *(1,) * d): (pool,), call.reads[:2]: (pool, layer("flatten"))}
+        return given.get(call.gives, ())
+    step = _layer(call)
+    return (step,) if step else ()
+
+
+def _layer(call: Call) -> Layer | None:
     if call.op in CONVOLUTIONS:
         return _convolution(call)
     if call.op == "linear":
@@ -252,16 +282,9 @@ def _layer(call: Call) -> Layer | None:
 
 
 def _reshape(call: Call) -> Layer | None:
-    """A flatten or a global mean, however it was written."""
-    batch, channels = call.reads[:2]
+    """A flatten, however it was written."""
     features = torch.Size(call.reads[1:]).numel()
-    if call.op in _RESHAPES and call.gives == (batch, features):
-        return layer("flatten")
-    if call.op == "mean" and call.gives[:2] == (batch, channels) and 3 <= len(call.reads) <= 5:
-        d = len(call.reads) - 2
-        if call.gives[2:] == (1,) * d:
-            return layer(f"adaptive_avg_pool{d}d", size=(1,) * d)
-    return None
+    return layer("flatten") if call.op in _RESHAPES and call.gives == (call.reads[0], features) else None
 
 
 def _convolution(call: Call) -> Layer:

@@ -65,15 +65,16 @@ def instantiate(ref: ModelRef) -> nn.Module:
 
     known = FAMILIES.get(ref.source)
     factory = _find(known.builder if known else ref.source)
+    if isinstance(factory, nn.Module):
+        raise ModelError(f"{ref.source} is a module already", "name a function that returns it")
     arguments = (ref.widths, ref.input[1:]) if known else ref.widths
     try:
         module = factory(*arguments)
     except ModelError:
         raise
-    except Exception as error:
-        raise ModelError(
-            f"{ref.source} raised {type(error).__name__}: {error}", "call the factory by itself to see where"
-        ) from error
+    except (Exception, SystemExit) as error:  # the user's own factory may raise anything
+        remedy = "are --widths its arguments?" if isinstance(error, TypeError) else "call the factory by itself"
+        raise ModelError(f"{ref.source} raised {type(error).__name__}: {error}", remedy) from error
     if not isinstance(module, nn.Module):
         raise ModelError(f"{ref.source} returned {type(module).__name__}", "return a torch.nn.Module")
     return module
@@ -117,7 +118,7 @@ def _from_package(place: str) -> Any:
 def _import(load: Callable[[], Any], place: str) -> Any:
     try:
         return load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ModelError(
             f"{place} cannot be imported ({type(error).__name__}: {error})", "import it by itself"
         ) from error

@@ -56,6 +56,13 @@ class Estimate:
     unattributed: tuple[str, ...]
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against the estimate, in words."""
+        below = ", ".join(block.name for block in self.blocks if block.energy_j < 0)
+        noisy = "the profile is too noisy for it: profile on an idle machine, with a larger --budget or --threads 1"
+        return (f"the energy of {below} comes out negative; {noisy}",) if below else ()
+
+    @property
     def power_w(self) -> float:
         """Average power."""
         return self.energy_j / self.time_s

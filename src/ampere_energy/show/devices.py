@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 
 from ampere_energy.measure.measurement import DeviceInfo
@@ -33,7 +32,7 @@ def devices_table(devices: Sequence[DeviceInfo], meters: Sequence[MeterState]) -
             info.provenance.value if info else "",
             ", ".join(info.domains) if info else "",
             si(info.tick_s, "s") if info and info.tick_s else "",
-            escape(state.problem)
+            state.problem
             if state.problem
             else (", ".join(f"{key} {value}" for key, value in info.details) if info else ""),
         )

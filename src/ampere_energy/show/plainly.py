@@ -78,6 +78,7 @@ def estimate_json(estimate: Estimate, battery_wh: float | None = None) -> dict[s
             for b in estimate.blocks
         ],
         "unattributed": list(estimate.unattributed),
+        "doubts": list(estimate.doubts),
     }
     if battery_wh is not None:
         record["battery"] = {"capacity_wh": battery_wh, "share": estimate.battery_share(battery_wh)}

@@ -19,7 +19,7 @@ from ampere_energy.show.units import bar, duration, percent, si
 
 def spec_table(spec: ModelSpec) -> RenderableType:
     """`ampere parse`."""
-    title = f"{spec.name}: {len(spec.blocks)} blocks of {len(spec.kinds)} kinds, batch {spec.training.batch}"
+    title = f"{spec.name}: blocks {len(spec.blocks)}, kinds {len(spec.kinds)}, batch {spec.training.batch}"
     table = _table("block", "role", "layers", "widths", "kind", title=title, footer=True)
     for name, total in (
         ("parameters", f"{sum(b.parameters for b in spec.blocks):,}"),
@@ -51,7 +51,8 @@ def profile_table(profile: Profile) -> RenderableType:
             _range(fit.time.values, "s"),
         )
     spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
-    return Group(table, Text(spent, style="dim"))
+    about = "kinds that are not the model's own feed and read the others, and are subtracted"
+    return Group(table, Text(about, style="dim"), Text(spent, style="dim"))
 
 
 def estimate_table(estimate: Estimate, battery_wh: float | None = None) -> RenderableType:
@@ -80,6 +81,7 @@ def estimate_table(estimate: Estimate, battery_wh: float | None = None) -> Rende
     if battery_wh is not None:
         rows.append((f"of a {battery_wh:g} Wh battery", f"{100 * estimate.battery_share(battery_wh):.3g} %"))
     rows.append(("provenance", f"predicted from {source(estimate.meter)}"))
+    rows += [("doubt", doubt) for doubt in estimate.doubts]
     return Group(table, _facts(rows), _unattributed(estimate.unattributed))
 
 
