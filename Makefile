@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench study pictures clean
+.PHONY: demo test check bench study tables pictures clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +28,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m studies.bench
+
+tables: $(READY)
+	$(BIN)/python -m studies.tables
 
 pictures: $(READY)
 	$(BIN)/python docs/pictures.py

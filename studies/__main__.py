@@ -8,15 +8,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from studies import additive, kills, oracle, tables
+from studies import additive, counters, kills, oracle, phases, tables
 from studies.freshness import RESULTS, fingerprint
 
 
 def main() -> None:
     results: dict[str, Any] = {}
     for name, run in {
-        "additive": lambda _: additive.run(seeds=10, members=50),
+        "additive": lambda _: additive.run(seeds=5, members=50),
         "oracle": lambda _: oracle.run(seeds=20),
+        "counters": lambda folder: {
+            "wraps": counters.run_wraps(10_000, 0),
+            "resets": counters.run_resets(10_000, 0),
+            "faults": counters.run_faults(1_000, 0, folder),
+        },
+        "phases": lambda _: phases.run(1_000),
         "kills": lambda folder: kills.run(kills=50, folder=folder),
     }.items():
         start = time.monotonic()

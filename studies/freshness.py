@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "studies" / "results.json"
+METERS = "src/ampere_energy/measure/meters"
 
 TESTED = {
     "additive": (
@@ -15,10 +16,13 @@ TESTED = {
         "src/ampere_energy/fit/acquire.py",
         "src/ampere_energy/fit/campaign.py",
         "src/ampere_energy/measure/devices/simulated.py",
+        "src/ampere_energy/measure/measurement.py",
         "src/ampere_energy/model/variants.py",
         "src/ampere_energy/model/zoo/families.py",
     ),
     "oracle": ("studies/oracle.py", "src/ampere_energy/fit/gp.py"),
+    "counters": ("studies/counters.py", f"{METERS}/counters.py", f"{METERS}/rapl.py"),
+    "phases": ("studies/phases.py", f"{METERS}/trace.py"),
     "kills": (
         "studies/kills.py",
         "src/ampere_energy/fit/campaign.py",

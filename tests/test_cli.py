@@ -163,7 +163,7 @@ SIM = ("--profile", "sim.json")
         (
             ("estimate", "cnn5", *SIM),
             4,
-            "ampere profile cnn5 --device simulated --input 10,1,28,28 --widths 64,128,256,256 --optimizer sgd --mode eager",
+            "run ampere profile cnn5 --device simulated --input 10,1,28,28 --widths 64,128,256,256 --optimizer sgd",
         ),
         (("estimate", "lenet5", "--input", "20,1,28,28", *SIM), 4, "made at batch 10"),
         (("estimate", "lenet5", *SIM, "--level", "2"), 2, "--level 2; give a probability"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from studies import additive, kills, tables
-from studies.freshness import RESULTS, TESTED, fingerprint
+from studies.freshness import RESULTS, ROOT, TESTED, fingerprint
 
 
 @pytest.mark.parametrize("name", TESTED)
@@ -15,9 +15,10 @@ def test_the_committed_study_is_fresh(name: str) -> None:
     assert json.loads(RESULTS.read_text())[name]["tested"] == fingerprint(name), "stale: run make study and commit"
 
 
-def test_the_page_shows_the_committed_study() -> None:
-    page = tables.PAGE.read_text()
-    assert page == tables.rendered(page), "run make study"
+@pytest.mark.parametrize("path", tables.PAGES, ids=lambda path: path.name)
+def test_the_docs_show_what_is_recorded(path: Path) -> None:
+    page = path.read_text()
+    assert page == tables.rendered(page), "run make tables"
 
 
 def test_the_committed_study_holds() -> None:
@@ -32,6 +33,26 @@ def test_the_committed_study_holds() -> None:
     assert results["oracle"]["least gain in log likelihood when fitted"] > -1e-6
     assert results["kills"]["kills"] >= 50
     assert results["kills"]["lost"] == results["kills"]["twice"] == 0
+    assert results["counters"]["wraps"]["traces"] >= 10_000
+    assert results["counters"]["wraps"]["worst relative error"] < 1e-9
+    assert results["counters"]["wraps"]["falls"] == 0
+    assert results["counters"]["resets"]["missed"] == results["counters"]["resets"]["invented"] == 0
+    assert results["counters"]["faults"]["raised"] == results["counters"]["faults"]["faults"] >= 1_000
+    assert results["counters"]["faults"]["most invented J"] < 1e-6
+    assert results["phases"]["windows"] >= 1_000
+    assert results["phases"]["inside the stated interval"] >= 0.95
+    assert results["phases"]["short windows refused"] == 1.0
+
+
+def test_the_recorded_card_keeps_the_meters_promises() -> None:
+    record = json.loads((ROOT / "data" / "h200-meter" / "meter.json").read_text())
+    assert record["repeats graph"]["energy_j"]["relative std"] < 0.01
+    assert record["repeats eager"]["energy_j"]["relative std"] < 0.03
+    for mode in ("eager", "graph"):
+        assert record[f"slowdown {mode}"]["median slowdown"] < 0.01
+    assert abs(record["agreement"]["difference"]) < 0.05
+    assert record["agreement"]["seconds"] >= 10
+    assert record["identical"]["with meter equals without"]
 
 
 @pytest.mark.parametrize("size", ["1", "2", "3", "whole"])

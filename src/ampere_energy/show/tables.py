@@ -39,7 +39,7 @@ def profile_table(profile: Profile) -> RenderableType:
     """What a campaign learnt."""
     state = "" if profile.complete else ", PARTIAL"
     table = _table("role", "layers", title=f"{profile.model} on {profile.device.name}, method {profile.method}{state}")
-    for name in ("widths", "points", "energy", "time"):
+    for name in ("widths", "points", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
     for fit in profile.kinds:
         table.add_row(
@@ -48,7 +48,6 @@ def profile_table(profile: Profile) -> RenderableType:
             " × ".join(map(str, fit.domain)),
             str(len(fit.points)),
             _range(fit.energy.values, "J"),
-            _range(fit.time.values, "s"),
         )
     spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
     about = "kinds that are not the model's own feed and read the others, and are subtracted"

@@ -136,3 +136,14 @@ class Backwards(CpuTimeMeter):
 def test_the_contract_can_fail() -> None:
     with pytest.raises(AssertionError, match="never counts backwards"):
         check_meter(Backwards)
+
+
+def test_a_package_can_add_a_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    from ampere_energy.measure import meters
+
+    entry = EntryPoint("bench", "ampere_energy.measure.meters.cputime:open_meter", meters.ENTRY_POINTS)
+    monkeypatch.setattr(meters.importlib.metadata, "entry_points", lambda group: [entry])
+    assert meter_names()[-1] == "bench"
+    assert dict(open_meter("bench:4").info.details) == {"watts per core": "4"}

@@ -86,7 +86,7 @@ def _answer(request: dict[str, Any], device: torch.device, recorder: Recorder) -
     except MeterError as error:
         return {"meter_error": str(error)}
     except Exception as error:  # noqa: BLE001 - whatever stops a training step makes the workload infeasible
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].partition(". GPU ")[0][:300]
         # After most CUDA errors nothing works in this process any more; the next request gets a fresh one.
         return {"infeasible": reason, "broken": "CUDA error" in str(error)}
     finally:
