@@ -53,12 +53,13 @@ def meter(record: dict[str, Any]) -> list[str]:
         ("card, driver, torch", f"{about['gpu']}, {about['driver']}, {about['torch']}; {record['recorded_at'][:10]}"),
         ("network", record["net"]),
         ("idle power, context open", f"{record['idle_w']:.0f} W"),
-        ("the counter ticks every", f"{1e3 * counter['tick_s']:.0f} ms; a reading takes {1e3 * counter['reading_s']:.1f} ms"),
+        ("the counter ticks every", f"{1e3 * counter['tick_s']:.0f} ms"),
+        ("a reading takes", f"{1e3 * counter['reading_s']:.1f} ms"),
         ("captured graph, 10 repeats", repeats(graph)),
         ("eager, 10 repeats", repeats(eager)),
         ("slowdown of the step by the sampler", f"eager {percent(record['slowdown eager']['median slowdown'], 3)}, "
          f"graph {percent(record['slowdown graph']['median slowdown'], 3)}, medians of 12 turns"),
-        ("integrated power against the counter", f"{percent(agreement['difference'])} over {agreement['seconds']:.1f} s"),
+        ("integrated power against the counter", f"{percent(agreement['difference'])} in {agreement['seconds']:.0f} s"),
         ("weights after 200 steps with and without the meter", "identical, bit for bit"
          if record["identical"]["with meter equals without"] else "different"),
         ("a timing-only measurement", f"{1e3 * min(r['timing cost_s'] for r in timed):.0f} to "

@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -18,6 +17,16 @@ import typer
 from rich.console import Console
 
 from ampere_energy import __version__
+from ampere_energy.arguments import (
+    choice,
+    default_name,
+    load_profile,
+    numbers,
+    prepare_log,
+    profile_path,
+    seconds,
+    watt_hours,
+)
 from ampere_energy.errors import AmpereError, CoverageError, DeviceError, FileError, RequestError
 
 if TYPE_CHECKING:
@@ -135,7 +144,7 @@ def profile(
 ) -> None:
     """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
     ref = _ref(model, input, widths, optimizer, mode)
-    path = _profile_path(name or _default_name(model, device))
+    path = profile_path(name or default_name(model, device))
     log = path.with_suffix(".jsonl")
     from ampere_energy.fit.campaign import Rules
     from ampere_energy.fit.campaign import profile as run_campaign
@@ -144,10 +153,12 @@ def profile(
     from ampere_energy.show.progress import CampaignDisplay
     from ampere_energy.show.tables import profile_table
 
-    rules = Rules(points=points, guide=_choice(Quantity, guide, "--guide"), budget_s=_seconds(budget))
+    rules = Rules(points=points, guide=choice(Quantity, guide, "--guide"), budget_s=seconds(budget))
     spec = replace(_spec(ref), name=model)
     ranges = _ranges(spec, width_step)
-    _prepare_log(path, log, spec, resume, fresh)
+    kept = prepare_log(path, log, spec, resume, fresh)
+    if kept:
+        _say(f"the old log is kept as {kept}")
     _warn_if_busy(device)
     with _device(device, meter, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
         learnt = run_campaign(
@@ -183,9 +194,9 @@ def estimate(
     as_json: AsJson = False,
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
-    capacity = _watt_hours(battery)
+    capacity = watt_hours(battery)
     ref = _ref(model, input, widths, optimizer, mode)
-    learnt = _load(profile)
+    learnt = load_profile(profile)
     spec = _spec(ref)
     from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.show.plainly import estimate_json
@@ -252,7 +263,7 @@ def evaluate(
     if models < 1:
         raise RequestError(f"--models {models}", "give at least 1")
     family = find_family(family_name).aligned(width_step)
-    learnt = _load(profile)
+    learnt = load_profile(profile)
     settings = (learnt.training.optimizer.value, learnt.training.mode.value)
     shape = input or ",".join(map(str, (learnt.training.batch, *family.input[1:])))
     members = [_ref(family_name, shape, ",".join(map(str, w)), *settings) for w in family.sample(models, seed)]
@@ -329,8 +340,8 @@ def _ref(model: str, input: str, widths: str, optimizer: str, mode: str) -> Mode
     from ampere_energy.model.source import model_ref
     from ampere_energy.model.training import Mode, Optimizer, Training
 
-    training = Training(1, _choice(Optimizer, optimizer, "--optimizer"), _choice(Mode, mode, "--mode"))
-    return model_ref(model, widths=_numbers(widths, "--widths"), input=_numbers(input, "--input"), training=training)
+    training = Training(1, choice(Optimizer, optimizer, "--optimizer"), choice(Mode, mode, "--mode"))
+    return model_ref(model, widths=numbers(widths, "--widths"), input=numbers(input, "--input"), training=training)
 
 
 def _spec(ref: ModelRef) -> ModelSpec:
@@ -356,82 +367,6 @@ def _ranges(spec: ModelSpec, step: int) -> list[WidthRange]:
     if step < 1:
         raise RequestError(f"--width-step {step}", "give at least 1")
     return [WidthRange(1, block.width_out).aligned(step) for block in spec.blocks[:-1]]
-
-
-def _choice(options: Any, value: str, option: str) -> Any:
-    try:
-        return options(value)
-    except ValueError:
-        raise RequestError(f"{option} {value}", f"choose from {', '.join(options)}") from None
-
-
-def _numbers(text: str, option: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(",")) if text else ()
-    except ValueError:
-        raise RequestError(f"{option} {text}", "give whole numbers with commas, such as 32,3,64,64") from None
-
-
-def _seconds(text: str) -> float | None:
-    if not text:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h)?", text.strip())
-    if not match:
-        raise RequestError(f"--budget {text}", "give a time such as 60s, 2m or 1h")
-    return float(match[1]) * {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
-
-
-def _watt_hours(text: str) -> float | None:
-    if not text:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(Wh|kWh)?", text.strip(), re.IGNORECASE)
-    if not match or float(match[1]) <= 0:
-        raise RequestError(f"--battery {text}", "give a capacity such as 15Wh")
-    return float(match[1]) * (1000 if (match[2] or "").lower() == "kwh" else 1)
-
-
-def _default_name(model: str, device: str) -> str:
-    return re.sub(r"[^\w.]+", "-", f"{Path(model).name}-{device}").strip("-")
-
-
-def _profile_path(name: str) -> Path:
-    """A file where the name says so, else a name in the user's collection."""
-    if Path(name).is_dir():
-        raise RequestError(f"{name} is a folder", f"name a file in it, such as {Path(name) / 'profile.json'}")
-    if name.endswith(".json") or "/" in name:
-        return Path(name).with_suffix(".json")
-    import platformdirs
-
-    return platformdirs.user_data_path("ampere-energy") / "profiles" / f"{name}.json"
-
-
-def _prepare_log(path: Path, log: Path, spec: ModelSpec, resume: bool, fresh: bool) -> None:
-    """Makes sure that what was measured before is gone on with or kept, never mixed or lost."""
-    if resume and fresh:
-        raise RequestError("--resume with --fresh", "give one of them")
-    if resume and path.exists():
-        before = _load(str(path))
-        if (before.model, before.training) != (spec.name, spec.training):
-            was = (
-                f"{before.model} at batch {before.training.batch}, {before.training.optimizer}, {before.training.mode}"
-            )
-            raise RequestError(f"{path} is a profile of {was}", "choose another --out")
-    if resume and not log.exists():
-        raise FileError(f"there is no log {log} to resume", "run without --resume")
-    if log.exists() and log.stat().st_size and not resume:
-        if not fresh:
-            raise FileError(
-                f"{log} holds measurements", "go on with --resume, start anew with --fresh, or choose --out"
-            )
-        kept = next(p for i in range(1, 10**6) if not (p := log.with_suffix(f".{i}.jsonl")).exists())
-        log.rename(kept)
-        _say(f"the old log is kept as {kept}")
-
-
-def _load(name: str) -> Profile:
-    from ampere_energy.fit.profile import load
-
-    return load(_profile_path(name) if not Path(name).is_file() else Path(name))
 
 
 def _device(name: str, meter: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:

@@ -1,0 +1,100 @@
+"""What people type, made into values; and where profiles and their logs live."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ampere_energy.errors import FileError, RequestError
+
+if TYPE_CHECKING:
+    from ampere_energy.fit.profile import Profile
+    from ampere_energy.model.blocks import ModelSpec
+
+
+def choice(options: Any, value: str, option: str) -> Any:
+    """The member of an enumeration that a word names."""
+    try:
+        return options(value)
+    except ValueError:
+        raise RequestError(f"{option} {value}", f"choose from {', '.join(options)}") from None
+
+
+def numbers(text: str, option: str) -> tuple[int, ...]:
+    """Whole numbers between commas."""
+    try:
+        return tuple(int(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        raise RequestError(f"{option} {text}", "give whole numbers with commas, such as 32,3,64,64") from None
+
+
+def seconds(text: str) -> float | None:
+    """Seconds of a time such as 60s, 2m or 1h."""
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h)?", text.strip())
+    if not match:
+        raise RequestError(f"--budget {text}", "give a time such as 60s, 2m or 1h")
+    return float(match[1]) * {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+
+
+def watt_hours(text: str) -> float | None:
+    """Watt-hours of a capacity such as 15Wh."""
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(Wh|kWh)?", text.strip(), re.IGNORECASE)
+    if not match or float(match[1]) <= 0:
+        raise RequestError(f"--battery {text}", "give a capacity such as 15Wh")
+    return float(match[1]) * (1000 if (match[2] or "").lower() == "kwh" else 1)
+
+
+def default_name(model: str, device: str) -> str:
+    """A profile's name where none was given."""
+    return re.sub(r"[^\w.]+", "-", f"{Path(model).name}-{device}").strip("-")
+
+
+def profile_path(name: str) -> Path:
+    """A file where the name says so, else a name in the user's collection."""
+    if Path(name).is_dir():
+        raise RequestError(f"{name} is a folder", f"name a file in it, such as {Path(name) / 'profile.json'}")
+    if name.endswith(".json") or "/" in name:
+        return Path(name).with_suffix(".json")
+    import platformdirs
+
+    return platformdirs.user_data_path("ampere-energy") / "profiles" / f"{name}.json"
+
+
+def prepare_log(path: Path, log: Path, spec: ModelSpec, resume: bool, fresh: bool) -> Path | None:
+    """Makes sure that what was measured before is gone on with or kept, never mixed or lost.
+
+    Returns:
+        Where an old log was moved to, if it was.
+    """
+    if resume and fresh:
+        raise RequestError("--resume with --fresh", "give one of them")
+    if resume and path.exists():
+        before = load_profile(str(path))
+        if (before.model, before.training) != (spec.name, spec.training):
+            was = (
+                f"{before.model} at batch {before.training.batch}, {before.training.optimizer}, {before.training.mode}"
+            )
+            raise RequestError(f"{path} is a profile of {was}", "choose another --out")
+    if resume and not log.exists():
+        raise FileError(f"there is no log {log} to resume", "run without --resume")
+    if log.exists() and log.stat().st_size and not resume:
+        if not fresh:
+            raise FileError(
+                f"{log} holds measurements", "go on with --resume, start anew with --fresh, or choose --out"
+            )
+        kept = next(p for i in range(1, 10**6) if not (p := log.with_suffix(f".{i}.jsonl")).exists())
+        log.rename(kept)
+        return kept
+    return None
+
+
+def load_profile(name: str) -> Profile:
+    """The profile of a name or file."""
+    from ampere_energy.fit.profile import load
+
+    return load(profile_path(name) if not Path(name).is_file() else Path(name))
