@@ -43,6 +43,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer carries a click of its own and does not name this one
+INTERRUPTED = 130
 out = Console(emoji=False, markup=False)
 err = Console(stderr=True, emoji=False, markup=False)
 
@@ -177,7 +178,7 @@ def profile(
         _say(f"the fewest points that make a profile took {learnt.profile_s:.0f} s, more than the budget")
     if not learnt.complete:
         _say("the profile is partial: finish it by the same command with --resume")
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
 
 
 @app.command()
@@ -312,12 +313,12 @@ def main() -> NoReturn:
     warnings.showwarning = _one_line_warning
     try:
         code = app(args=arguments, prog_name="ampere", standalone_mode=False)
+        if code == INTERRUPTED:
+            _fail("interrupted; nothing that was measured is lost", code, debug=False)
     except AmpereError as error:
         code = _fail(str(error), error.exit_code, debug)
     except UsageError as error:
         code = _fail(error.format_message(), 2, debug)
-    except (KeyboardInterrupt, typer.Abort):
-        code = _fail("interrupted; nothing that was measured is lost", 130, debug)
     except BrokenPipeError:
         code = 141
     except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said in one line

@@ -39,7 +39,7 @@ class Procedure:
         windows: the least number of windows.
         ticks: the least number of the counter's ticks in a window.
         window_s: the least length of a window.
-        warm_up_s: the longest warm-up.
+        warm_up_s: the longest warm-up, but at least two looks at step time and power.
         steady: the warm-up ends when step time and power change by less than this share.
         target: windows are added until the 95 % confidence interval is within this share of the value …
         budget_s: … or until the windows have taken this long.
@@ -56,7 +56,7 @@ class Procedure:
     deadline_s: float = 120.0
 
 
-POINT = Procedure(windows=2, ticks=5, window_s=0.18, warm_up_s=1.0, steady=0.02)
+POINT = Procedure(windows=2, ticks=5, window_s=0.18, warm_up_s=0.4, steady=0.02)
 """A campaign's point: cheap, its noise estimated and modelled."""
 REPORT = Procedure(windows=3, ticks=10, window_s=0.5, warm_up_s=6.0, target=0.02, budget_s=5.0)
 """A measurement somebody will quote."""

@@ -128,6 +128,7 @@ def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[floa
     chunk_s = max(procedure.warm_up_s / 10, (procedure.ticks + 1) * recorder.info.tick_s)
     count = 1
     last: tuple[float, float] | None = None
+    looks = 0
     while True:
         begin = recorder.mark()
         for _ in range(count):
@@ -139,7 +140,7 @@ def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[floa
             now = (per_step_s, recorder.power_w(begin) or 0.0)
             if last and all(abs(a - b) <= procedure.steady * b for a, b in zip(now, last, strict=True)):
                 return per_step_s, True
-            last = now
-        if end - start_s >= procedure.warm_up_s:
+            last, looks = now, looks + 1
+        if end - start_s >= procedure.warm_up_s and looks >= 2:
             return per_step_s, False
         count = max(1, min(round(chunk_s / per_step_s) + 1, 8 * count))
