@@ -15,7 +15,7 @@ from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.model.variants import Lesson, lessons
 from ampere_energy.model.zoo.families import Family, family
 
-RULES = {"default": Rules(), "close": Rules(points=24, precision=0.01)}
+RULES = {"default": Rules(), "close": Rules(points=32, precision=0.003)}
 
 
 def spec_of(name: str, widths: tuple[int, ...] = ()) -> ModelSpec:

@@ -160,8 +160,9 @@ def profile(
     kept = prepare_log(path, log, spec, resume, fresh)
     if kept:
         _say(f"the old log is kept as {kept}")
-    _warn_if_busy(device)
     with _device(device, meter, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
+        if busy := _busy(device):
+            _say(busy)
         learnt = run_campaign(
             spec,
             device=opened,
@@ -232,11 +233,13 @@ def measure(
     from ampere_energy.show.plainly import measurement_json
     from ampere_energy.show.tables import measurement_table
 
-    _warn_if_busy(device)
+    busy = _busy(device)
     with _device(device, meter, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
         result = opened.measure(ref, REPORT)
     if result.infeasible is not None:
         raise DeviceError(f"{ref} could not be measured: {result.infeasible}", "try a smaller batch or model")
+    if busy:
+        _say(busy)
     _show(
         as_json,
         lambda: measurement_json(result, str(ref), iterations),
@@ -274,7 +277,8 @@ def evaluate(
     from ampere_energy.show.report import evaluation_report
     from ampere_energy.show.tables import evaluation_table
 
-    _warn_if_busy(learnt.device.name)
+    if busy := _busy(learnt.device.name):
+        _say(busy)
     with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status(f"measuring {models}") as status:
 
         def observe(done: int) -> None:
@@ -297,13 +301,12 @@ def _say(message: str) -> None:
     err.print(message, highlight=False, soft_wrap=True)
 
 
-def _warn_if_busy(device: str) -> None:
-    """Other programs' work does not belong in a measurement, and cannot be told from the model's."""
+def _busy(device: str) -> str | None:
+    """A warning where other programs' work, which cannot be told from the model's, will be in the figures."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if device == "cpu" and load > 0.6 * cores:
-        _say(
-            f"this machine is busy (load {load:.1f} on {cores} cores): figures will scatter; --threads 1 suffers least"
-        )
+        return f"this machine was busy (load {load:.1f} on {cores} cores): figures scatter; --threads 1 suffers least"
+    return None
 
 
 def main() -> NoReturn:

@@ -58,7 +58,7 @@ def test_windows_cover_the_counters_ticks() -> None:
     assert len(windows) == 3
     assert all(w.time_s >= 10 * 0.01 for w in windows)
     assert all(w.energy_j == pytest.approx(100 * w.time_s) for w in windows)
-    assert windows[0].time_s / windows[0].iterations == pytest.approx(0.002, rel=0.5)
+    assert windows[0].time_s / windows[0].iterations >= 0.002  # it sleeps for as long, or longer on a busy machine
     assert not any("untrusted" in doubt or "interval" in doubt for doubt in doubts)
 
 
