@@ -105,10 +105,10 @@ def test_profile_estimate_and_evaluate_on_the_cpu_say_modelled(folder: Path) -> 
     assert '"provenance": "modelled"' in (folder / "mine.json").read_text()
     predicted = answer("estimate", *source, "--profile", "mine.json", cwd=folder)
     assert predicted["basis"] == "modelled"
-    assert 0 < predicted["interval_j"][0] < predicted["energy_j"] < predicted["interval_j"][1]
+    assert 0 <= predicted["interval_j"][0] < predicted["energy_j"] < predicted["interval_j"][1]
     assert "MODELLED" in ampere("estimate", *source, "--profile", "mine.json", cwd=folder).stdout
     real = answer("measure", *source, cwd=folder)
-    assert predicted["energy_j"] == pytest.approx(real["energy_j"], rel=1.0)  # the machine may be busy
+    assert 0.25 < predicted["energy_j"] / real["energy_j"] < 4  # the machine may be busy
 
 
 def test_evaluate_writes_a_report(folder: Path) -> None:

@@ -237,7 +237,9 @@ def measure(
     with _device(device, meter, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
         result = opened.measure(ref, REPORT)
     if result.infeasible is not None:
-        raise DeviceError(f"{ref} could not be measured: {result.infeasible}", "try a smaller batch or model")
+        smaller = "memory" in result.infeasible.lower()
+        remedy = "try a smaller batch or model" if smaller else "train it by itself to see why"
+        raise DeviceError(f"{ref} could not be measured: {result.infeasible}", remedy)
     if busy:
         _say(busy)
     _show(

@@ -107,7 +107,10 @@ class LocalDevice:
     def idle_w(self) -> float:
         """Power with everything loaded and nothing to do, measured when first asked for."""
         if self._idle_w is None:
-            self._idle_w = float(self._ask({"do": "idle"}, 30.0)["idle_w"])
+            reply = self._ask({"do": "idle"}, 30.0)
+            if "infeasible" in reply:
+                raise WorkerError(f"idle power could not be measured: {reply['infeasible']}", "try again")
+            self._idle_w = float(reply["idle_w"])
         return self._idle_w
 
     def close(self) -> None:
