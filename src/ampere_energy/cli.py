@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import sys
 import warnings
@@ -377,13 +376,12 @@ def _ranges(spec: ModelSpec, step: int) -> list[WidthRange]:
 
 def _device(name: str, meter: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:
     from ampere_energy.measure.devices import open_device
+    from ampere_energy.measure.meters.cputime import CpuTimeMeter
 
     if watts_per_core is not None:
         if meter:
             raise RequestError(f"--meter {meter} with --watts-per-core", "a model needs no meter: give one of them")
-        if not (math.isfinite(watts_per_core) and watts_per_core > 0):
-            raise RequestError(f"--watts-per-core {watts_per_core:g}", "give a positive number of watts")
-        meter = f"cputime:{watts_per_core:g}"
+        meter = f"cputime:{CpuTimeMeter(watts_per_core).watts_per_core:g}"  # the meter itself refuses bad watts
     return contextlib.closing(open_device(name, meter=meter or None, threads=threads))
 
 

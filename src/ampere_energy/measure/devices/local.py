@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class LocalDevice:
         self._worker = Worker([name, meter or best_meter(name), *([] if threads is None else [str(threads)])])
         self._idle_w: float | None = None
 
-    @property
+    @cached_property
     def info(self) -> DeviceInfo:
         """Its identity."""
         hello = self._worker.hello()
@@ -119,20 +120,23 @@ class LocalDevice:
 
     def _ask(self, request: dict[str, Any], deadline_s: float) -> dict[str, Any]:
         """The worker's answer; a failed reading is tried once more, a dead worker is an infeasible workload."""
-        for again in (True, False):
-            try:
-                reply = self._worker.ask(request, deadline_s)
-            except WorkerError as error:
-                return {"infeasible": error.what}
-            if "model_error" in reply:
-                raise ModelError(str(reply["model_error"]))
-            if reply.get("broken"):
-                self._worker.stop()
-            if "meter_error" not in reply:
-                return reply
-            if not again:
-                raise MeterError(str(reply["meter_error"]))
-        raise AssertionError("unreachable")
+        reply = self._ask_once(request, deadline_s)
+        if "meter_error" in reply:
+            reply = self._ask_once(request, deadline_s)
+        if "meter_error" in reply:
+            raise MeterError(str(reply["meter_error"]))
+        return reply
+
+    def _ask_once(self, request: dict[str, Any], deadline_s: float) -> dict[str, Any]:
+        try:
+            reply = self._worker.ask(request, deadline_s)
+        except WorkerError as error:
+            return {"infeasible": error.what}
+        if "model_error" in reply:
+            raise ModelError(str(reply["model_error"]))
+        if reply.get("broken"):
+            self._worker.stop()
+        return reply
 
     def _conditions(self) -> tuple[tuple[str, str], ...]:
         """What the card tells of itself now."""
