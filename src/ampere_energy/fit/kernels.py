@@ -1,0 +1,232 @@
+"""What blocks have in common: covariances of the residuals that the physical mean leaves.
+
+A residual is the sum of components. Each joins blocks of one kind, or of one *work* (kinds whose main layer does
+the same at the same size, so that the device picks the same kernels), and falls off with the distance of their
+widths by a Matérn-5/2 correlation, in octaves or in plain widths:
+
+    shape    one kind, octaves                          what the mean's formula misses
+    tile     one work, same cell of 64, octaves         work comes in tiles: a width of 65 costs as 128
+    near     one work, plain widths                     kernels switch over from one width to the next …
+    class    one work, same divisibility, plain widths  … and do so apart for multiples of 8, of 4, and others
+    point    the same widths only                       roughness that no neighbour tells
+
+Scales are learnt for each kind and lengths for each work, under log-normal priors. Where a device shows no tiles or
+classes, their scales shrink, and nothing is lost but a little evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ampere_energy.fit.gp import LogNormal
+
+Array = np.ndarray
+TILE = 64
+OCTAVES = 4.0
+_ROOT5 = math.sqrt(5.0)
+
+
+@dataclass(frozen=True)
+class Component:
+    """One part of a residual.
+
+    Attributes:
+        shared: joins blocks of one work, else of one kind.
+        same: what two blocks must agree in: nothing, `tile`, `class` or `point`.
+        octaves: distances are in log₂ of the widths, else in widths.
+        scale: prior of the standard deviation.
+        length: prior of the lengthscales; None where only the same point counts.
+    """
+
+    name: str
+    shared: bool
+    same: str
+    octaves: bool
+    scale: LogNormal
+    length: LogNormal | None
+
+
+TIME = (
+    Component("shape", False, "", True, LogNormal(0.12, 0.7), LogNormal(0.5, 0.7)),
+    Component("tile", True, "tile", True, LogNormal(0.08, 1.0), LogNormal(0.35, 0.7)),
+    Component("near", True, "", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7)),
+    Component("class", True, "class", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7)),
+    Component("point", False, "point", True, LogNormal(0.03, 1.0), None),
+)
+"""Of the logarithm of time."""
+POWER = (
+    Component("shape", False, "", True, LogNormal(0.08, 0.7), LogNormal(0.7, 0.7)),
+    Component("common", True, "", True, LogNormal(0.05, 1.0), LogNormal(0.7, 0.7)),
+    Component("tile", True, "tile", True, LogNormal(0.03, 1.0), LogNormal(0.35, 0.7)),
+    Component("point", False, "point", True, LogNormal(0.01, 1.0), None),
+)
+"""Of the logarithm of power, which is smoother than time."""
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """One work's hyperparameters: by component, a scale for each of its kinds and a length for each axis."""
+
+    scales: tuple[tuple[float, ...], ...]
+    lengths: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        values = [v for group in (*self.scales, *self.lengths) for v in group]
+        if len(self.scales) != len(self.lengths) or not all(1e-9 < v < 1e9 for v in values):
+            raise ValueError("scales and lengths are positive, and as many as components")
+
+
+def usual(components: Sequence[Component], kinds: int, axes: int) -> Hyper:
+    """The priors' medians."""
+    return Hyper(
+        tuple((c.scale.median,) * kinds for c in components),
+        tuple((c.length.median,) * axes if c.length else () for c in components),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Blocks of one work: each one's kind, by its place within the work, and its widths (n, axes)."""
+
+    kinds: Array
+    points: Array
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @cached_property
+    def octaves(self) -> Array:
+        """log₂ of the widths, in units of four octaves."""
+        return np.log2(self.points) / OCTAVES
+
+    @cached_property
+    def plain(self) -> Array:
+        """The widths, in units of a tile."""
+        return self.points / TILE
+
+    @cached_property
+    def tags(self) -> dict[str, Array]:
+        """For each sort of sameness, one number that agrees exactly for blocks that agree."""
+        whole = np.round(self.points)
+        classes = np.where(whole % 8 == 0, 2, np.where(whole % 4 == 0, 1, 0))
+        return {"tile": _one(np.ceil(self.points / TILE)), "class": _one(classes), "point": _one(self.points)}
+
+
+def _one(columns: Array) -> Array:
+    """Rows as single numbers; widths stay far below the radix."""
+    total = np.zeros(len(columns))
+    for column in columns.T:
+        total = total * 2**26 + column
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Everything about two sets of sites that does not depend on hyperparameters."""
+
+    a: Sites
+    b: Sites
+
+    @cached_property
+    def one_kind(self) -> Array:
+        """Which pairs are of one kind."""
+        return np.equal(self.a.kinds[:, None], self.b.kinds[None, :])
+
+    @cached_property
+    def _squares(self) -> dict[bool, list[Array]]:
+        return {
+            octaves: [
+                (x[:, None] - y[None, :]) ** 2
+                for x, y in zip(
+                    (self.a.octaves if octaves else self.a.plain).T,
+                    (self.b.octaves if octaves else self.b.plain).T,
+                    strict=True,
+                )
+            ]
+            for octaves in (True, False)
+        }
+
+    def mask(self, component: Component) -> Array | None:
+        """Which pairs a component joins; None for all."""
+        joined = None if component.shared else self.one_kind
+        if component.same:
+            agree = np.equal(self.a.tags[component.same][:, None], self.b.tags[component.same][None, :])
+            joined = agree if joined is None else joined & agree
+        return joined
+
+    def squares(self, component: Component) -> list[Array]:
+        """Squared distances along each axis."""
+        return self._squares[component.octaves]
+
+
+def correlation(pair: Pair, component: Component, mask: Array | None, lengths: Sequence[float]) -> tuple[Array, Array]:
+    """A component's correlations, and what their slope in log ℓₐ is of (Δₐ/ℓₐ)²."""
+    shape = (len(pair.a), len(pair.b))
+    if component.length is None or not lengths:
+        value, fall = np.ones(shape), np.zeros(shape)
+    else:
+        squared = np.zeros(shape)
+        for square, length in zip(pair.squares(component), lengths, strict=True):
+            squared += square / length**2
+        r = _ROOT5 * np.sqrt(squared)
+        decay = np.exp(-r)
+        value, fall = (1 + r * (1 + r / 3)) * decay, (5 / 3) * (1 + r) * decay
+    if mask is not None:
+        value *= mask
+        fall *= mask
+    return value, fall
+
+
+def covariance(components: Sequence[Component], hyper: Hyper, pair: Pair) -> Array:
+    """The residual's covariance between two sets of sites."""
+    total = np.zeros((len(pair.a), len(pair.b)))
+    for component, scales, lengths in zip(components, hyper.scales, hyper.lengths, strict=True):
+        s = np.asarray(scales)
+        value, _ = correlation(pair, component, pair.mask(component), lengths)
+        total += s[pair.a.kinds][:, None] * value * s[pair.b.kinds][None, :]
+    return total
+
+
+def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -> Array:
+    """The covariance of each site of `a` with its counterpart in `b`: shape (n,)."""
+    total = np.zeros(len(a))
+    for component, scales, lengths in zip(components, hyper.scales, hyper.lengths, strict=True):
+        s = np.asarray(scales)
+        value = s[a.kinds] * s[b.kinds] * (1.0 if component.shared else np.equal(a.kinds, b.kinds))
+        if component.same:
+            value = value * np.equal(a.tags[component.same], b.tags[component.same])
+        if component.length is not None and lengths:
+            x, y = (a.octaves, b.octaves) if component.octaves else (a.plain, b.plain)
+            r = _ROOT5 * np.sqrt((((x - y) / np.asarray(lengths)) ** 2).sum(1))
+            value = value * (1 + r * (1 + r / 3)) * np.exp(-r)
+        total += value
+    return total
+
+
+def slope(components: Sequence[Component], hyper: Hyper, pair: Pair, weights: Array) -> Array:
+    """Derivatives of `covariance(pair) @ weights` with respect to the widths of `pair.a`: shape (n, axes).
+
+    Within a tile and a class of divisibility; the steps between them have no slope.
+    """
+    total = np.zeros(pair.a.points.shape)
+    for component, scales, lengths in zip(components, hyper.scales, hyper.lengths, strict=True):
+        if component.length is None or not lengths:
+            continue
+        s = np.asarray(scales)
+        _, fall = correlation(pair, component, pair.mask(component), lengths)
+        pull = s[pair.a.kinds][:, None] * fall * (s[pair.b.kinds] * weights)[None, :]
+        for axis, length in enumerate(lengths):
+            x, y = (
+                (pair.a.octaves[:, axis], pair.b.octaves[:, axis])
+                if component.octaves
+                else (pair.a.plain[:, axis], pair.b.plain[:, axis])
+            )
+            stretch = 1 / (pair.a.points[:, axis] * math.log(2) * OCTAVES) if component.octaves else 1 / TILE
+            toward = (pull * (y[None, :] - x[:, None])).sum(1) / length**2
+            total[:, axis] += toward * stretch
+    return total

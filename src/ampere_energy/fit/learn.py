@@ -1,0 +1,236 @@
+"""Learning a `NetFit` from observations: physical means first, then the residuals' hyperparameters by evidence.
+
+The hyperparameters maximise the marginal likelihood of all rows together plus log-normal priors, with the exact
+gradient ½ tr((K⁻¹ − ααᵀ) ∂K/∂θ), from where the last fit stood or from the priors' medians.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky
+from scipy.optimize import minimize, nnls
+
+from ampere_energy.fit.gp import LogNormal
+from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, Pair, correlation, usual
+from ampere_energy.fit.nets import Array, Host, Net, NetFit, Observation, Rows, Subject, start, works_of
+from ampere_energy.fit.physics import Mean, fit_mean
+
+NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
+"""Priors of how repeats differ beyond what each measurement states of itself: time, energy."""
+_ITERATIONS = 60
+_HOST_BOUND = 1.3
+
+
+def learn(
+    subjects: Sequence[Subject],
+    observations: Sequence[Observation],
+    *,
+    idle_w: float | None = None,
+    before: NetFit | None = None,
+    iterations: int = _ITERATIONS,
+) -> NetFit:
+    """Fits everything to the observations.
+
+    Args:
+        subjects: the kinds.
+        observations: networks measured or timed; at least one has an energy.
+        idle_w: the device's power while it waits.
+        before: an earlier fit of the same subjects, to start from.
+        iterations: the most steps of the climb.
+    """
+    time, energy = means(subjects, observations)
+    rows = Rows(subjects, observations, time, energy)
+    evidence = Evidence(subjects, rows)
+    theta = evidence.pack(before) if before is not None else evidence.usual
+    theta = evidence.climb(theta, iterations)
+    time_hyper, power_hyper, noise = evidence.unpack(theta)
+    return NetFit(
+        tuple(subjects),
+        tuple(observations),
+        time,
+        energy,
+        time_hyper,
+        power_hyper,
+        noise,
+        learn_host(subjects, observations),
+        idle_w,
+    )
+
+
+def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> tuple[Mean, Mean]:
+    """The physical means of time and of energy.
+
+    Energy's is fitted to each measured power × the *mean's* time, not to the energy itself: the roughness of time
+    would otherwise bend it where few networks are metered.
+    """
+    axes = [len(s.domain) for s in subjects]
+    time = fit_mean(axes, [o.blocks for o in observations], np.array([o.time_s for o in observations]))
+    metered = [(o, o.energy_j) for o in observations if o.energy_j is not None]
+    smooth = np.array([energy_j / o.time_s * _total(time, o.blocks) for o, energy_j in metered])
+    return time, fit_mean(axes, [o.blocks for o, _ in metered], smooth, lift=time)
+
+
+def _total(mean: Mean, net: Net) -> float:
+    return mean.base + sum(float(mean.at(kind, np.array([point], dtype=float))[0]) for kind, point in net)
+
+
+class Evidence:
+    """The negative log posterior of all hyperparameters θ (logarithms) and its gradient."""
+
+    def __init__(self, subjects: Sequence[Subject], rows: Rows) -> None:
+        self.rows = rows
+        self.works = works_of(subjects)
+        self.axes = [len(subjects[members[0]].domain) for members in self.works]
+        self.pairs = [Pair(sites, sites) for sites in rows.sites]
+        self.masks = {
+            (part, w, c): pair.mask(component)
+            for part, components in enumerate((TIME, POWER))
+            for w, pair in enumerate(self.pairs)
+            for c, component in enumerate(components)
+        }
+        self.context = rows.context()
+        self.shares, self.targets = rows.linearised(*start(rows))
+        self.metered = self.shares * rows.is_energy[:, None]
+        priors = [
+            prior
+            for components in (TIME, POWER)
+            for members, axes in zip(self.works, self.axes, strict=True)
+            for prior in _priors(components, len(members), axes)
+        ]
+        priors += NOISE
+        self.medians = np.log([p.median for p in priors])
+        self.sigmas = np.array([p.sigma for p in priors])
+
+    @property
+    def usual(self) -> Array:
+        """The priors' medians."""
+        return self.medians.copy()
+
+    def pack(self, fit: NetFit) -> Array:
+        """θ of an earlier fit; its priors' medians where the works have changed since."""
+        values = [
+            v
+            for hypers in (fit.time_hyper, fit.power_hyper)
+            for hyper in hypers
+            for s, n in zip(hyper.scales, hyper.lengths, strict=True)
+            for v in (*s, *n)
+        ]
+        values += fit.noise
+        return np.log(values) if len(values) == len(self.medians) else self.usual
+
+    def unpack(self, theta: Array) -> tuple[tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float]]:
+        """Hyperparameters of θ."""
+        values = iter(np.exp(theta).tolist())
+        parts = []
+        for components in (TIME, POWER):
+            hypers = []
+            for members, axes in zip(self.works, self.axes, strict=True):
+                scales, lengths = [], []
+                for component in components:
+                    scales.append(tuple(next(values) for _ in members))
+                    lengths.append(tuple(next(values) for _ in range(axes if component.length else 0)))
+                hypers.append(Hyper(tuple(scales), tuple(lengths)))
+            parts.append(tuple(hypers))
+        return parts[0], parts[1], (next(values), next(values))
+
+    def climb(self, theta: Array, iterations: int) -> Array:
+        """The best θ reached."""
+        bounds = [(m - 5 * s, m + 5 * s) for m, s in zip(self.medians, self.sigmas, strict=True)]
+        result = minimize(
+            self, theta, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations, "ftol": 1e-6}
+        )
+        return np.asarray(result.x)
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        rows = self.rows
+        time_hyper, power_hyper, noise = self.unpack(theta)
+        total = self.context + np.diag(rows.variances(noise))
+        parts: list[tuple[list[tuple[Array, Array, Array]], ...]] = []
+        for part, (components, hypers, shares) in enumerate(
+            ((TIME, time_hyper, self.shares), (POWER, power_hyper, self.metered))
+        ):
+            kept = []
+            for w, (pair, hyper, span) in enumerate(zip(self.pairs, hypers, rows.spans, strict=True)):
+                pieces = []
+                block = np.zeros((len(pair.a), len(pair.a)))
+                for c, (component, scales, lengths) in enumerate(
+                    zip(components, hyper.scales, hyper.lengths, strict=True)
+                ):
+                    s = np.asarray(scales)[pair.a.kinds]
+                    value, fall = correlation(pair, component, self.masks[part, w, c], lengths)
+                    both = s[:, None] * s[None, :]
+                    value *= both
+                    fall *= both
+                    block += value
+                    pieces.append((value, fall, np.asarray(lengths)))
+                own = shares[:, span]
+                total += own @ block @ own.T
+                kept.append(pieces)
+            parts.append(tuple(kept))
+        try:
+            factor = cholesky(total, lower=True, check_finite=False)
+        except LinAlgError:
+            return 1e12, np.zeros_like(theta)  # no valid process here: as unlikely as can be
+        alpha = cho_solve((factor, True), self.targets, check_finite=False)
+        inverse = cho_solve((factor, True), np.eye(len(factor)), check_finite=False)
+        inner = 0.5 * (inverse - alpha[:, None] * alpha[None, :])
+        gradient: list[float] = []
+        for part, (components, shares) in enumerate(((TIME, self.shares), (POWER, self.metered))):
+            for w, (pair, span) in enumerate(zip(self.pairs, rows.spans, strict=True)):
+                own = shares[:, span]
+                pull = own.T @ inner @ own
+                for component, (value, fall, lengths) in zip(components, parts[part][w], strict=True):
+                    by_site = 2 * (pull * value).sum(1)
+                    gradient += np.bincount(pair.a.kinds, by_site, minlength=len(self.works[w])).tolist()
+                    weighted = pull * fall
+                    gradient += [
+                        float((weighted * square).sum() / length**2)
+                        for square, length in zip(pair.squares(component), lengths, strict=False)
+                    ]
+        diagonal = np.diagonal(inner)
+        gradient += [
+            float(2 * noise[q] ** 2 * diagonal[rows.is_energy == bool(q)].sum()) for q in (0, 1)
+        ]
+        z = (theta - self.medians) / self.sigmas
+        value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z
+        return float(value), np.array(gradient) + z / self.sigmas
+
+
+def _priors(components: Sequence[Component], kinds: int, axes: int) -> list[LogNormal]:
+    found: list[LogNormal] = []
+    for component in components:
+        found += [component.scale] * kinds
+        found += [component.length] * axes if component.length else []
+    return found
+
+
+def learn_host(subjects: Sequence[Subject], observations: Sequence[Observation]) -> Host | None:
+    """Host times by structure; None where no observation has one."""
+    seen = [(o, o.host_s) for o in observations if o.host_s is not None]
+    if not seen:
+        return None
+    names = list(dict.fromkeys(subjects[kind].structure for o, _ in seen for kind, _ in o.blocks))
+    several = len({len(o.blocks) for o, _ in seen}) > 1
+    counts = np.zeros((len(seen), 1 + len(names)))
+    for row, (o, _) in zip(counts, seen, strict=True):
+        row[0] = several
+        for kind, _ in o.blocks:
+            row[1 + names.index(subjects[kind].structure)] += 1
+    seconds = np.array([s for _, s in seen])
+    weights, _ = nnls(counts / seconds[:, None], np.ones(len(seen)))
+    misses = counts @ weights / seconds - 1
+    gaps = [
+        o.wall_s - o.time_s
+        for o, host_s in seen
+        if o.wall_s is not None and len(o.blocks) > 1 and host_s < _HOST_BOUND * o.time_s
+    ]
+    return Host(
+        base_s=float(weights[0]),
+        structures=tuple(zip(names, weights[1:].tolist(), strict=True)),
+        spread=max(0.02, 1.4826 * float(np.median(np.abs(misses)))),
+        gap_s=max(0.0, min(gaps, default=0.0)),
+    )

@@ -1,0 +1,478 @@
+r"""The joint posterior over whole networks: every measured network is a sum of blocks, and all of them teach together.
+
+Notation, for block b of a network n:
+
+    mᵗ(b), mᵉ(b)      physical means of its device time and busy energy (`physics`)
+    g(b), p(b)        logarithmic residuals of time and of power, Gaussian processes (`kernels`)
+    Tₙ = (base + Σ mᵗ·exp g)·exp(cₙ)            Eₙ = (base + Σ mᵉ·exp(g + p))·exp(cₙ + c′ₙ)
+
+    cₙ                context: blocks in company cost other than alone. A part common to all networks, which whole
+                      networks teach, and a part of each network's own; both grow with the share (B − 1)/B of its
+                      blocks that read another's output, so a block alone has none
+
+Energy is time × power: timing a block teaches its energy too. The logarithm of a sum is linearised at the posterior
+mode, log Tₙ ≈ log T̂ₙ + Σ ωᵦ (g(b) − ĝ(b)) with ωᵦ the block's share of T̂ₙ: for a block alone this is exact. So the
+logarithms of all observations are jointly Gaussian, subtracting happens inside the posterior with its error
+propagated, and the logarithm of a predicted network is Gaussian with a covariance that knows that blocks of one
+kind err together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+
+from ampere_energy.errors import AmpereError
+from ampere_energy.fit.kernels import POWER, TIME, Hyper, Pair, Sites, between, covariance, slope
+from ampere_energy.fit.physics import Mean, terms
+from ampere_energy.model.blocks import Point
+from ampere_energy.model.variants import Domain
+
+Array = np.ndarray
+Net = tuple[tuple[int, Point], ...]
+CONTEXT_TIME, CONTEXT_POWER, CONTEXT_OWN = 0.03, 0.01, 0.015
+"""Prior standard deviations of the context: whole networks of `data/h200-lab/blocks.json` against their blocks."""
+_CHUNK = 4096
+_MODE_STEPS = 4
+_JITTER = 1e-10
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kind as the fit sees it.
+
+    Attributes:
+        id: the kind's own name.
+        work: kinds of one work share residuals, since the device picks the same kernels for them.
+        structure: kinds of one structure take the host equally long to issue, whatever their sizes.
+        domain: the widths profiled.
+    """
+
+    id: str
+    work: str
+    structure: str
+    domain: Domain
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One network measured, per training step.
+
+    Attributes:
+        blocks: subjects, by their places, with widths.
+        time_s: how long the device is busy.
+        energy_j: what it takes meanwhile; None for a timing.
+        time_error, energy_error: relative standard errors.
+        host_s: how long the host takes to issue the step; None where host and device are one.
+        wall_s: how long a step really takes, host and device together; None where it was not run so.
+    """
+
+    blocks: Net
+    time_s: float
+    energy_j: float | None
+    time_error: float
+    energy_error: float = 0.0
+    host_s: float | None = None
+    wall_s: float | None = None
+
+    def __post_init__(self) -> None:
+        positive = [v for v in (self.time_s, self.energy_j, self.host_s, self.wall_s) if v is not None]
+        if not self.blocks or min(positive) < 1e-15 or max(positive) > 1e15:
+            raise ValueError("an observation has blocks, and values within reason")
+        if not 0 <= min(self.time_error, self.energy_error) <= max(self.time_error, self.energy_error) < 10:
+            raise ValueError("relative errors lie between 0 and 10")
+
+
+@dataclass(frozen=True)
+class Host:
+    """Seconds the host takes: a base a step and a number for each structure; and how much they scatter, relative.
+
+    `gap_s` is what launching adds to a step that the device, not the host, is the slower part of.
+    """
+
+    base_s: float
+    structures: tuple[tuple[str, float], ...]
+    spread: float
+    gap_s: float
+
+    def __post_init__(self) -> None:
+        values = (self.base_s, self.spread, self.gap_s, *(seconds for _, seconds in self.structures))
+        if min(values) < 0 or max(values) > 1e9:
+            raise ValueError("host times are not negative")
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """N networks of one structure, B blocks each: totals (N,), blocks' shares (N, B), covariances of logarithms (N,)."""
+
+    time_s: Array
+    energy_j: Array
+    time_var: Array
+    energy_var: Array
+    joint_var: Array
+    block_time_s: Array
+    block_energy_j: Array
+
+
+@dataclass(frozen=True)
+class NetFit:
+    """What a campaign learnt: observations, and the hyperparameters they are seen through.
+
+    Attributes:
+        time, energy: physical means.
+        time_hyper, power_hyper: residuals, one a work, in the order works first appear among the subjects.
+        noise: relative standard deviation of repeats of time and of energy beyond what each measurement states.
+        host: None where host and device are one, or the step is launched whole.
+        idle_w: what the device takes while it waits for the host.
+    """
+
+    subjects: tuple[Subject, ...]
+    observations: tuple[Observation, ...]
+    time: Mean
+    energy: Mean
+    time_hyper: tuple[Hyper, ...]
+    power_hyper: tuple[Hyper, ...]
+    noise: tuple[float, float]
+    host: Host | None = None
+    idle_w: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.subjects or not self.observations or len({s.id for s in self.subjects}) != len(self.subjects):
+            raise ValueError("a fit has subjects, each once, and observations")
+        axes = [len(s.domain) for s in self.subjects]
+        for observation in self.observations:
+            for index, point in observation.blocks:
+                if not 0 <= index < len(axes) or len(point) != axes[index] or not all(0 < w < 2**26 for w in point):
+                    raise ValueError(f"an observation of subject {index} at {point} does not fit the subjects")
+        for mean in (self.time, self.energy):
+            if [len(w) for w in mean.weights] != [terms(n) for n in axes]:
+                raise ValueError("the means do not fit the subjects")
+        for components, hypers in ((TIME, self.time_hyper), (POWER, self.power_hyper)):
+            if len(hypers) != len(self.works):
+                raise ValueError(f"{len(hypers)} residuals for {len(self.works)} works")
+            for members, hyper in zip(self.works, hypers, strict=True):
+                shape = [(len(members), axes[members[0]] if c.length else 0) for c in components]
+                if [(len(s), len(n)) for s, n in zip(hyper.scales, hyper.lengths, strict=True)] != shape:
+                    raise ValueError("a residual does not fit its work")
+        if not all(0 < value < 10 for value in self.noise) or (self.idle_w is not None and not 0 <= self.idle_w < 1e6):
+            raise ValueError("the noise or the idle power is out of reason")
+
+    @cached_property
+    def works(self) -> tuple[tuple[int, ...], ...]:
+        """The subjects of each work, by their places."""
+        return works_of(self.subjects)
+
+    @cached_property
+    def _place(self) -> dict[int, tuple[int, int]]:
+        """Each subject's work, and its place within it."""
+        return {subject: (w, i) for w, members in enumerate(self.works) for i, subject in enumerate(members)}
+
+    def find(self, kind_id: str) -> int | None:
+        """The place of a subject, if it is known."""
+        return next((i for i, s in enumerate(self.subjects) if s.id == kind_id), None)
+
+    def energy_mean(self, kind: int, points: Array) -> Array:
+        """The physical mean of energy at points (n, axes): shape (n,)."""
+        mean: Array = self.energy.at(kind, points) * self.time.lift(kind, points)
+        return mean
+
+    @cached_property
+    def _state(self) -> State:
+        return State(self)
+
+    def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
+        """Networks of one structure.
+
+        Args:
+            kinds: the blocks' subjects, by their places.
+            points: for each block, the widths (N, axes) in all N networks.
+        """
+        state, count = self._state, len(points[0])
+        parts = [
+            state.predict(kinds, [p[start : start + _CHUNK] for p in points]) for start in range(0, count, _CHUNK)
+        ]
+        return Prediction(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PREDICTED))
+
+    def left_out(self) -> tuple[Array, Array]:
+        """Each distinct network predicted from all others: errors of logarithms, and their stated deviations.
+
+        Of the energy where it was metered, else of the time.
+        """
+        return self._state.left_out()
+
+    def block_std(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
+        """Standard deviations of the logarithms of blocks' energies, one network: shape (B,)."""
+        alone = [self._state.predict([kind], [point[:1]]) for kind, point in zip(kinds, points, strict=True)]
+        return np.sqrt(np.array([float(part.energy_var[0]) for part in alone]))
+
+    def gradient(self, kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+        """Derivatives of blocks' energies and times with respect to their own widths: B arrays (N, axes) each."""
+        return self._state.gradient(kinds, points)
+
+    def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
+        """Times and energies of one network (draws,) from the posterior of its blocks, without linearising the sum."""
+        return self._state.sample(kinds, points, draws, seed)
+
+
+_PREDICTED = ("time_s", "energy_j", "time_var", "energy_var", "joint_var", "block_time_s", "block_energy_j")
+
+
+def works_of(subjects: Sequence[Subject]) -> tuple[tuple[int, ...], ...]:
+    """The subjects of each work, by their places, in the order of appearance."""
+    works: dict[tuple[str, int], list[int]] = {}
+    for index, subject in enumerate(subjects):
+        works.setdefault((subject.work, len(subject.domain)), []).append(index)
+    return tuple(tuple(members) for members in works.values())
+
+
+class Rows:
+    """Observations as rows of logarithms over the distinct blocks they are made of: times first, then energies."""
+
+    def __init__(self, subjects: Sequence[Subject], observations: Sequence[Observation], time: Mean, energy: Mean):
+        self.observations = list(observations)
+        self.works = works_of(subjects)
+        place = {subject: (w, i) for w, members in enumerate(self.works) for i, subject in enumerate(members)}
+        atoms = list(dict.fromkeys(block for o in observations for block in o.blocks))
+        atoms.sort(key=lambda block: place[block[0]][0])  # blocks of one work stand together
+        index = {block: i for i, block in enumerate(atoms)}
+        self.atoms = atoms
+        self.spans: list[slice] = []
+        self.sites: list[Sites] = []
+        for w in range(len(self.works)):
+            own = [i for i, (subject, _) in enumerate(atoms) if place[subject][0] == w]
+            span = slice(own[0], own[-1] + 1) if own else slice(0, 0)
+            axes = len(subjects[self.works[w][0]].domain)
+            points = np.array([atoms[i][1] for i in own], dtype=float).reshape(len(own), axes)
+            self.spans.append(span)
+            self.sites.append(Sites(np.array([place[atoms[i][0]][1] for i in own], dtype=int), points))
+        metered = [i for i, o in enumerate(observations) if o.energy_j is not None]
+        self.net = np.array([*range(len(observations)), *metered])
+        self.is_energy = np.arange(len(self.net)) >= len(observations)
+        values = [o.time_s for o in observations] + [observations[i].energy_j or 0.0 for i in metered]
+        self.log_values = np.log(np.array(values))
+        self.errors = np.array(
+            [o.time_error for o in observations] + [observations[i].energy_error for i in metered]
+        )
+        self.base = np.where(self.is_energy, energy.base, time.base)
+        means = {False: self._means(subjects, time), True: self._means(subjects, energy, time)}
+        entries = [(r, index[b]) for r, n in enumerate(self.net) for b in observations[n].blocks]
+        self._row = np.array([r for r, _ in entries])
+        self._atom = np.array([a for _, a in entries])
+        self._mean = np.where(self.is_energy[self._row], means[True][self._atom], means[False][self._atom])
+        blocks = np.array([len(observations[n].blocks) for n in self.net])
+        self.company = (blocks - 1) / blocks
+        identity = {net: i for i, net in enumerate(dict.fromkeys(o.blocks for o in observations))}
+        self.identity = np.array([identity[observations[n].blocks] for n in self.net])
+
+    def _means(self, subjects: Sequence[Subject], mean: Mean, lift: Mean | None = None) -> Array:
+        values = np.empty(len(self.atoms))
+        for subject in range(len(subjects)):
+            own = [i for i, (s, _) in enumerate(self.atoms) if s == subject]
+            if own:
+                points = np.array([self.atoms[i][1] for i in own], dtype=float).reshape(len(own), -1)
+                values[own] = mean.at(subject, points) * (1.0 if lift is None else lift.lift(subject, points))
+        return values
+
+    def linearised(self, g: Array, p: Array) -> tuple[Array, Array]:
+        """Each row's shares ω of its blocks (rows, atoms), and what is left to explain, at residuals g and p."""
+        residual = g[self._atom] + np.where(self.is_energy[self._row], p[self._atom], 0.0)
+        parts = self._mean * np.exp(residual)
+        totals = self.base + np.bincount(self._row, parts, minlength=len(self.net))
+        shares = parts / totals[self._row]
+        weights = np.zeros((len(self.net), len(self.atoms)))
+        np.add.at(weights, (self._row, self._atom), shares)
+        explained = np.bincount(self._row, shares * residual, minlength=len(self.net))
+        return weights, self.log_values - np.log(totals) + explained
+
+    def context(self) -> Array:
+        """The covariance of the rows' contexts."""
+        w = self.company
+        together = CONTEXT_TIME**2 + CONTEXT_OWN**2 * np.equal(self.identity[:, None], self.identity[None, :])
+        power = CONTEXT_POWER**2 * (self.is_energy[:, None] & self.is_energy[None, :])
+        return w[:, None] * w[None, :] * (together + power)
+
+    def covariance(self, blocks: Sequence[Array], shares: Array) -> Array:
+        """Σ ω K ωᵀ over the works, for covariances of each work's own blocks."""
+        total = np.zeros((len(shares), len(shares)))
+        for span, block in zip(self.spans, blocks, strict=True):
+            total += shares[:, span] @ block @ shares[:, span].T
+        return total
+
+    def variances(self, noise: tuple[float, float]) -> Array:
+        """Each row's noise."""
+        return self.errors**2 + np.where(self.is_energy, noise[1], noise[0]) ** 2 + _JITTER
+
+
+class State:
+    """The posterior: the rows' factor at the mode, and what predicting needs of it."""
+
+    def __init__(self, fit: NetFit) -> None:
+        self.fit = fit
+        self.rows = rows = Rows(fit.subjects, fit.observations, fit.time, fit.energy)
+        pairs = [Pair(sites, sites) for sites in rows.sites]
+        time = [covariance(TIME, h, pair) for h, pair in zip(fit.time_hyper, pairs, strict=True)]
+        power = [covariance(POWER, h, pair) for h, pair in zip(fit.power_hyper, pairs, strict=True)]
+        context, variances = rows.context(), np.diag(rows.variances(fit.noise))
+        g, p = start(rows)
+        for _ in range(_MODE_STEPS):
+            shares, targets = rows.linearised(g, p)
+            metered = shares * rows.is_energy[:, None]
+            total = rows.covariance(time, shares) + rows.covariance(power, metered) + context + variances
+            factor = _factor(total)
+            alpha = cho_solve((factor, True), targets)
+            toward_g, toward_p = shares.T @ alpha, metered.T @ alpha
+            for span, kt, kp in zip(rows.spans, time, power, strict=True):
+                g[span], p[span] = kt @ toward_g[span], kp @ toward_p[span]
+        self.factor, self.alpha = factor, alpha
+        self.shares, self.metered = shares, metered
+        self.toward_g, self.toward_p = shares.T @ alpha, metered.T @ alpha
+        w = rows.company * alpha
+        self.context_time, self.context_power = CONTEXT_TIME**2 * w.sum(), CONTEXT_POWER**2 * w[rows.is_energy].sum()
+
+    def left_out(self) -> tuple[Array, Array]:
+        """See `NetFit.left_out`."""
+        inverse = cho_solve((self.factor, True), np.eye(len(self.alpha)))
+        errors, deviations = [], []
+        for identity in range(self.rows.identity.max() + 1):
+            own = np.flatnonzero(self.rows.identity == identity)
+            left = np.linalg.inv(inverse[np.ix_(own, own)])
+            errors.append((left @ self.alpha[own])[-1])
+            deviations.append(np.sqrt(left[-1, -1]))
+        return np.array(errors), np.array(deviations)
+
+    def _blocks(self, kinds: Sequence[int], points: Sequence[Array]) -> Iterator[tuple[int, slice, Sites, Pair]]:
+        for kind, at in zip(kinds, points, strict=True):
+            work, place = self.fit._place[kind]
+            sites = Sites(np.full(len(at), place), np.asarray(at, dtype=float))
+            yield work, self.rows.spans[work], sites, Pair(sites, self.rows.sites[work])
+
+    def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
+        """See `NetFit.predict`; all networks at once."""
+        fit, rows, count = self.fit, self.rows, len(points[0])
+        company = (len(kinds) - 1) / len(kinds)
+        atoms = len(rows.atoms)
+        sites, times, energies, cross = [], [], [], []
+        for kind, (work, span, own, _) in zip(kinds, self._blocks(kinds, points), strict=True):
+            distinct, back = np.unique(own.points, axis=0, return_inverse=True)
+            single = Sites(np.full(len(distinct), fit._place[kind][1]), distinct)
+            pair = Pair(single, rows.sites[work])
+            kt = covariance(TIME, fit.time_hyper[work], pair)
+            kp = covariance(POWER, fit.power_hyper[work], pair)
+            g, p = kt @ self.toward_g[span], kp @ self.toward_p[span]
+            back = back.reshape(-1)
+            times.append((fit.time.at(kind, distinct) * np.exp(g))[back])
+            energies.append((fit.energy_mean(kind, distinct) * np.exp(g + p))[back])
+            cross.append((span, kt[back], kp[back]))
+            sites.append((work, own))
+        block_time, block_energy = np.stack(times, 1), np.stack(energies, 1)
+        time, energy = fit.time.base + block_time.sum(1), fit.energy.base + block_energy.sum(1)
+        in_time, in_energy = block_time / time[:, None], block_energy / energy[:, None]
+        of_time, of_energy, of_power = (np.zeros((count, atoms)) for _ in range(3))
+        for b, (span, kt, kp) in enumerate(cross):
+            of_time[:, span] += in_time[:, b, None] * kt
+            of_energy[:, span] += in_energy[:, b, None] * kt
+            of_power[:, span] += in_energy[:, b, None] * kp
+        same = self._measured(kinds, points)
+        shared = company * rows.company * CONTEXT_TIME**2 + same * CONTEXT_OWN**2 * company * rows.company
+        only_energy = company * rows.company * rows.is_energy * CONTEXT_POWER**2
+        time_rows = of_time @ self.shares.T + shared
+        energy_rows = of_energy @ self.shares.T + of_power @ self.metered.T + shared + only_energy
+        known_t = solve_triangular(self.factor, time_rows.T, lower=True, check_finite=False)
+        known_e = solve_triangular(self.factor, energy_rows.T, lower=True, check_finite=False)
+        alone = company**2 * (CONTEXT_TIME**2 + CONTEXT_OWN**2)
+        time_var, joint_var = np.full(count, alone), np.full(count, alone)
+        energy_var = np.full(count, alone + company**2 * CONTEXT_POWER**2)
+        for i, (work, a) in enumerate(sites):
+            for j, (other, b) in enumerate(sites):
+                if work == other:
+                    kt = between(TIME, fit.time_hyper[work], a, b)
+                    kp = between(POWER, fit.power_hyper[work], a, b)
+                    time_var += in_time[:, i] * in_time[:, j] * kt
+                    joint_var += in_time[:, i] * in_energy[:, j] * kt
+                    energy_var += in_energy[:, i] * in_energy[:, j] * (kt + kp)
+        own = (same * CONTEXT_OWN**2 * rows.company) @ self.alpha * company
+        lift = np.exp(company * self.context_time + own)
+        lift_energy = lift * np.exp(company * self.context_power)
+        return Prediction(
+            time * lift,
+            energy * lift_energy,
+            np.maximum(time_var - (known_t**2).sum(0), 0.0),
+            np.maximum(energy_var - (known_e**2).sum(0), 0.0),
+            joint_var - (known_t * known_e).sum(0),
+            block_time * lift[:, None],
+            block_energy * lift_energy[:, None],
+        )
+
+    def _measured(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
+        """Which rows are of the very same network: (N, rows), or (1, rows) of zeros where none of the structure is."""
+        found = np.zeros((1, len(self.rows.net)))
+        for row, net in enumerate(self.rows.net):
+            blocks = self.rows.observations[net].blocks
+            if len(blocks) > 1 and [kind for kind, _ in blocks] == list(kinds):
+                if len(found) == 1 != len(points[0]):
+                    found = np.zeros((len(points[0]), len(self.rows.net)))
+                agree = [(at == np.array(point)).all(1) for at, (_, point) in zip(points, blocks, strict=True)]
+                found[:, row] = np.logical_and.reduce(agree)
+        return found
+
+    def gradient(self, kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+        """See `NetFit.gradient`."""
+        fit, company = self.fit, (len(kinds) - 1) / len(kinds)
+        lift = np.exp(company * self.context_time)
+        energies, times = [], []
+        for kind, (work, span, own, pair) in zip(kinds, self._blocks(kinds, points), strict=True):
+            g = covariance(TIME, fit.time_hyper[work], pair) @ self.toward_g[span]
+            p = covariance(POWER, fit.power_hyper[work], pair) @ self.toward_p[span]
+            dg = slope(TIME, fit.time_hyper[work], pair, self.toward_g[span])
+            dp = slope(POWER, fit.power_hyper[work], pair, self.toward_p[span])
+            mt, me = fit.time.at(kind, own.points)[:, None], fit.energy_mean(kind, own.points)[:, None]
+            t, e = lift * np.exp(g)[:, None], lift * np.exp(g + p + company * self.context_power)[:, None]
+            times.append(t * (fit.time.slope(kind, own.points) + mt * dg))
+            energies.append(e * (fit.energy.slope(kind, own.points) + me * (dg + dp)))
+        return energies, times
+
+    def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
+        """See `NetFit.sample`."""
+        fit, rows = self.fit, self.rows
+        company = (len(kinds) - 1) / len(kinds)
+        count = len(kinds)
+        blocks = list(self._blocks(kinds, points))
+        prior = np.zeros((2 * count + 2, 2 * count + 2))  # g of each block, p of each, context of time and power
+        cross = np.zeros((2 * count + 2, len(rows.net)))
+        for i, (work, span, a, pair) in enumerate(blocks):
+            cross[i] = covariance(TIME, fit.time_hyper[work], pair)[0] @ self.shares.T[span]
+            cross[count + i] = covariance(POWER, fit.power_hyper[work], pair)[0] @ self.metered.T[span]
+            for j, (other, _, b, _) in enumerate(blocks):
+                if work == other:
+                    prior[i, j] = between(TIME, fit.time_hyper[work], a, b)[0]
+                    prior[count + i, count + j] = between(POWER, fit.power_hyper[work], a, b)[0]
+        prior[-2, -2], prior[-1, -1] = CONTEXT_TIME**2 + CONTEXT_OWN**2, CONTEXT_POWER**2
+        same = self._measured(kinds, points)[0]
+        cross[-2] = rows.company * (CONTEXT_TIME**2 + same * CONTEXT_OWN**2)
+        cross[-1] = rows.company * rows.is_energy * CONTEXT_POWER**2
+        known = solve_triangular(self.factor, cross.T, lower=True)
+        half = np.linalg.cholesky(prior - known.T @ known + 1e-12 * np.eye(len(prior)))
+        z = cross @ self.alpha + np.random.default_rng(seed).standard_normal((draws, len(prior))) @ half.T
+        g, p = z[:, :count], z[:, count : 2 * count]
+        mt = np.array([fit.time.at(k, at[:1])[0] for k, at in zip(kinds, points, strict=True)])
+        me = np.array([fit.energy_mean(k, at[:1])[0] for k, at in zip(kinds, points, strict=True)])
+        times = (fit.time.base + (mt * np.exp(g)).sum(1)) * np.exp(company * z[:, -2])
+        energies = (fit.energy.base + (me * np.exp(g + p)).sum(1)) * np.exp(company * (z[:, -2] + z[:, -1]))
+        return times, energies
+
+
+def start(rows: Rows) -> tuple[Array, Array]:
+    """Residuals to linearise at first: none."""
+    return np.zeros(len(rows.atoms)), np.zeros(len(rows.atoms))
+
+
+def _factor(matrix: Array) -> Array:
+    try:
+        factor: Array = cholesky(matrix, lower=True)
+    except LinAlgError:
+        raise AmpereError("a covariance matrix is not positive definite", "are two measurements degenerate?") from None
+    return factor

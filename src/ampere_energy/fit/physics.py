@@ -1,0 +1,117 @@
+"""The mean that knows physics: what a block costs is a constant, its work and the bytes it reads and writes.
+
+For widths a (read) and b (given), with weights that are never negative:
+
+    m(a, b) = w₀ + w₁·a·b + w₂·a + w₃·b + w₄·a·odd(a) + w₅·b·odd(b)          one width: w₀ + w₁·a + w₂·a·odd(a)
+
+A width above 8 that is no multiple of 8 is *odd*: devices have slower kernels for it, or fill it up. Energy follows time
+there: its mean is w₀ + w₁·a·b + w₂·a + w₃·b, lifted by what oddness adds to the time.
+
+A network's value is the sum over its blocks plus a base that every step pays once. All weights are fitted at once by
+non-negative least squares on relative errors, with large residuals weighed down: a kernel that a device picks
+for one odd width must not bend the mean of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import nnls
+
+from ampere_energy.model.blocks import Point
+
+Array = np.ndarray
+TILE_STEP = 8
+_USUAL = 0.03
+_ROUNDS = 3
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Weights of one quantity: a base a step, and each kind's own."""
+
+    base: float
+    weights: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        if min((self.base, *(w for kind in self.weights for w in kind))) < 0:
+            raise ValueError("the weights of a physical mean are not negative")
+
+    def at(self, kind: int, points: Array) -> Array:
+        """The mean at points (n, axes) of a kind: shape (n,)."""
+        values: Array = features(points) @ np.asarray(self.weights[kind])
+        return np.maximum(values, _LEAST * max(self.base, max(self.weights[kind], default=0.0), 1e-30))
+
+    def lift(self, kind: int, points: Array) -> Array:
+        """What odd widths cost over even ones, as a factor: shape (n,)."""
+        even = replace(self, weights=tuple(w[: len(w) - points.shape[1]] + (0.0,) * points.shape[1] for w in self.weights))
+        factor: Array = self.at(kind, points) / even.at(kind, points)
+        return factor
+
+    def slope(self, kind: int, points: Array) -> Array:
+        """Its derivatives with respect to the widths, oddness held: shape (n, axes)."""
+        axes = points.shape[1]
+        w = np.asarray(self.weights[kind])
+        if axes == 0:
+            return np.zeros(points.shape)
+        odd_part = w[-axes:] * odd(points)
+        if axes == 1:
+            return w[1] + odd_part
+        return np.stack((w[1] * points[:, 1] + w[2], w[1] * points[:, 0] + w[3]), axis=1) + odd_part
+
+
+def odd(points: Array) -> Array:
+    """1 for widths above 8 that are no multiple of it, else 0: the shape of `points`."""
+    return ((np.round(points) % TILE_STEP != 0) & (points > TILE_STEP)).astype(float)
+
+
+def terms(axes: int) -> int:
+    """How many weights a kind has."""
+    if axes > 2:
+        raise ValueError(f"a kind has at most two widths, not {axes}")
+    return (1, 3, 6)[axes]
+
+
+def features(points: Array) -> Array:
+    """Constant, work, sizes and odd sizes at points (n, axes): shape (n, terms)."""
+    n, axes = points.shape
+    work = points.prod(1, keepdims=True) if axes == 2 else np.zeros((n, 0))
+    return np.hstack((np.ones((n, 1)), work, points, points * odd(points)))
+
+
+def fit_mean(
+    axes: Sequence[int], nets: Sequence[Sequence[tuple[int, Point]]], values: Array, lift: Mean | None = None
+) -> Mean:
+    """The weights that make sums over networks' blocks meet their values.
+
+    Args:
+        axes: each kind's number of widths.
+        nets: each network's blocks as (kind, widths).
+        values: each network's value, positive.
+        lift: the mean of time, for a mean of energy that is lifted by it.
+    """
+    ends = np.cumsum([1, *(terms(n) for n in axes)])
+    columns = np.zeros((len(nets), ends[-1]))
+    for row, net in zip(columns, nets, strict=True):
+        row[0] = len({len(other) for other in nets}) > 1  # only nets of different sizes can tell the base
+        for kind, point in net:
+            at = np.array([point], dtype=float)
+            own = features(at)[0]
+            if lift is not None:
+                own = own * lift.lift(kind, at)
+                own[len(own) - axes[kind] :] = 0.0
+            row[ends[kind] : ends[kind + 1]] += own
+    relative = columns / values[:, None]
+    scale = np.maximum(relative.max(0, initial=0.0), 1e-300)
+    trust = np.ones(len(values))
+    weights = np.zeros(columns.shape[1])
+    for _ in range(_ROUNDS):
+        weights, _ = nnls(relative / scale * trust[:, None], trust, maxiter=100 * columns.shape[1])
+        misses = np.abs(relative / scale @ weights - 1)
+        trust = 1 / np.sqrt(np.maximum(misses, _USUAL) / _USUAL)
+    weights = weights / scale
+    parts = [tuple(map(float, weights[a:b])) for a, b in zip(ends, ends[1:], strict=False)]
+    return Mean(float(weights[0]), tuple(parts))

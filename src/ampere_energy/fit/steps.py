@@ -1,0 +1,79 @@
+"""Whole steps from their resources: device, host and waiting (resource additivity).
+
+    T_host = h₀ + Σ h      T_busy = d₀ + Σ d + gap      T = E[max(T_host, T_busy)]      E = e₀ + Σ e + P_idle · (T − d₀ − Σ d)
+
+The host's times scatter, so near balance the expected maximum lies above both, by up to 0.4 of the scatter. Where a
+step is launched whole (a captured graph), or host and device are one (a CPU), only the device's part remains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from ampere_energy.errors import CoverageError
+from ampere_energy.fit.nets import Array, NetFit
+
+_SURE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """N steps of one structure: totals (N,), blocks' own shares (N, B).
+
+    Attributes:
+        spread: standard deviation of the logarithm of the energy, about its standard error as a share.
+        other_j: energy that belongs to no block: the base of a step, and waiting for the host.
+        busy: the share of the time that the device works.
+    """
+
+    energy_j: Array
+    time_s: Array
+    spread: Array
+    block_energy_j: Array
+    block_time_s: Array
+    other_j: Array
+    busy: Array
+
+
+def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
+    """What steps of networks of one structure cost.
+
+    Args:
+        fit: what was learnt.
+        kinds: the blocks' subjects, by their places.
+        points: for each block, the widths (N, axes) in all N networks.
+    """
+    found = fit.predict(kinds, points)
+    busy_s, busy_j = found.time_s, found.energy_j
+    if fit.host is None or fit.idle_w is None:
+        wall_s, energy_j, spread = busy_s, busy_j, np.sqrt(found.energy_var)
+    else:
+        host_s = host_time(fit, kinds)
+        device_s = busy_s + fit.host.gap_s
+        scatter = max(fit.host.spread * host_s, _SURE * host_s)
+        z = (host_s - device_s) / scatter
+        waits = ndtr(z)
+        wall_s = device_s + (host_s - device_s) * waits + scatter * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+        energy_j = busy_j + fit.idle_w * np.maximum(wall_s - busy_s, 0.0)
+        by_time = -fit.idle_w * waits * busy_s  # dE/dlog d
+        by_host = fit.idle_w * waits * scatter
+        variance = busy_j**2 * found.energy_var + by_time**2 * found.time_var
+        variance += 2 * busy_j * by_time * found.joint_var + by_host**2
+        spread = np.sqrt(np.maximum(variance, 0.0)) / energy_j
+    other = energy_j - found.block_energy_j.sum(1)
+    return Steps(energy_j, wall_s, spread, found.block_energy_j, found.block_time_s, other, busy_s / wall_s)
+
+
+def host_time(fit: NetFit, kinds: Sequence[int]) -> float:
+    """Seconds the host takes to issue one step."""
+    assert fit.host is not None
+    known = dict(fit.host.structures)
+    missing = {fit.subjects[kind].structure for kind in kinds} - known.keys()
+    if missing:
+        raise CoverageError(f"no host time is known of {', '.join(sorted(missing))}", "profile this model")
+    return fit.host.base_s + sum(known[fit.subjects[kind].structure] for kind in kinds)
