@@ -226,11 +226,9 @@ CANDIDATES = {
 @contextmanager
 def components(without: Sequence[str] = ()) -> Iterator[None]:
     """The engine with some components of the residuals left out, for comparison only."""
-    kept = {
-        name: tuple(c for c in getattr(kernels, name) if c.name not in without) for name in ("TIME", "POWER")
-    }
+    kept = {name: tuple(c for c in getattr(kernels, name) if c.name not in without) for name in ("TIME", "POWER")}
     before = {(module, name): getattr(module, name) for module in (nets, learn) for name in kept}
-    for (module, name) in before:
+    for module, name in before:
         setattr(module, name, kept[name])
     try:
         yield

@@ -15,21 +15,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ampere_energy.fit.campaign import Rules, profile
+    from ampere_energy.fit.campaign import profile
     from ampere_energy.fit.profile import Profile, load
+    from ampere_energy.fit.rules import Rules
     from ampere_energy.model.parse import parse
     from ampere_energy.model.training import Training
     from ampere_energy.predict.estimate import Estimate, estimate
+    from ampere_energy.predict.many import estimate_many
 
 __version__ = "0.1.0"
-__all__ = ["Estimate", "Profile", "Rules", "Training", "estimate", "load", "parse", "profile"]
+__all__ = ["Estimate", "Profile", "Rules", "Training", "estimate", "estimate_many", "load", "parse", "profile"]
 
 _HOMES = {
     "Estimate": "ampere_energy.predict.estimate",
     "Profile": "ampere_energy.fit.profile",
-    "Rules": "ampere_energy.fit.campaign",
+    "Rules": "ampere_energy.fit.rules",
     "Training": "ampere_energy.model.training",
     "estimate": "ampere_energy.predict.estimate",
+    "estimate_many": "ampere_energy.predict.many",
     "load": "ampere_energy.fit.profile",
     "parse": "ampere_energy.model.parse",
     "profile": "ampere_energy.fit.campaign",

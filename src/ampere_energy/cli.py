@@ -146,9 +146,9 @@ def profile(
     ref = _ref(model, input, widths, optimizer, mode)
     path = profile_path(name or default_name(model, device))
     log = path.with_suffix(".jsonl")
-    from ampere_energy.fit.campaign import Rules
     from ampere_energy.fit.campaign import profile as run_campaign
     from ampere_energy.fit.profile import Quantity
+    from ampere_energy.fit.rules import Rules
     from ampere_energy.show.plainly import profile_json
     from ampere_energy.show.progress import CampaignDisplay
     from ampere_energy.show.tables import profile_table

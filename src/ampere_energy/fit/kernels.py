@@ -81,14 +81,6 @@ class Hyper:
             raise ValueError("scales and lengths are positive, and as many as components")
 
 
-def usual(components: Sequence[Component], kinds: int, axes: int) -> Hyper:
-    """The priors' medians."""
-    return Hyper(
-        tuple((c.scale.median,) * kinds for c in components),
-        tuple((c.length.median,) * axes if c.length else () for c in components),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Sites:
     """Blocks of one work: each one's kind, by its place within the work, and its widths (n, axes)."""

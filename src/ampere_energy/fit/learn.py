@@ -6,8 +6,6 @@ gradient ½ tr((K⁻¹ − ααᵀ) ∂K/∂θ), from where the last fit stood o
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +13,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.optimize import minimize, nnls
 
 from ampere_energy.fit.gp import LogNormal
-from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, Pair, correlation, usual
+from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, Pair, correlation
 from ampere_energy.fit.nets import Array, Host, Net, NetFit, Observation, Rows, Subject, start, works_of
 from ampere_energy.fit.physics import Mean, fit_mean
 
@@ -92,7 +90,7 @@ class Evidence:
             for w, pair in enumerate(self.pairs)
             for c, component in enumerate(components)
         }
-        self.context = rows.context()
+        self.context = rows.context(rows)
         self.shares, self.targets = rows.linearised(*start(rows))
         self.metered = self.shares * rows.is_energy[:, None]
         priors = [
@@ -139,6 +137,8 @@ class Evidence:
 
     def climb(self, theta: Array, iterations: int) -> Array:
         """The best θ reached."""
+        if iterations == 0:
+            return theta
         bounds = [(m - 5 * s, m + 5 * s) for m, s in zip(self.medians, self.sigmas, strict=True)]
         result = minimize(
             self, theta, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations, "ftol": 1e-6}
@@ -192,9 +192,7 @@ class Evidence:
                         for square, length in zip(pair.squares(component), lengths, strict=False)
                     ]
         diagonal = np.diagonal(inner)
-        gradient += [
-            float(2 * noise[q] ** 2 * diagonal[rows.is_energy == bool(q)].sum()) for q in (0, 1)
-        ]
+        gradient += [float(2 * noise[q] ** 2 * diagonal[rows.is_energy == bool(q)].sum()) for q in (0, 1)]
         z = (theta - self.medians) / self.sigmas
         value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z
         return float(value), np.array(gradient) + z / self.sigmas

@@ -180,6 +180,12 @@ class NetFit:
         mean: Array = self.energy.at(kind, points) * self.time.lift(kind, points)
         return mean
 
+    def energy_slope(self, kind: int, points: Array) -> Array:
+        """Its derivatives with respect to the widths: shape (n, axes)."""
+        own = self.energy.slope(kind, points) * self.time.lift(kind, points)[:, None]
+        slope: Array = own + self.energy.at(kind, points)[:, None] * self.time.lift_slope(kind, points)
+        return slope
+
     @cached_property
     def _state(self) -> State:
         return State(self)
@@ -192,10 +198,12 @@ class NetFit:
             points: for each block, the widths (N, axes) in all N networks.
         """
         state, count = self._state, len(points[0])
-        parts = [
-            state.predict(kinds, [p[start : start + _CHUNK] for p in points]) for start in range(0, count, _CHUNK)
-        ]
+        parts = [state.predict(kinds, [p[start : start + _CHUNK] for p in points]) for start in range(0, count, _CHUNK)]
         return Prediction(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PREDICTED))
+
+    def posterior(self, nets: Sequence[Net]) -> tuple[Array, Array]:
+        """Joint covariance of the logarithms of networks' times, then energies (2n, 2n); and which rows are energies."""
+        return self._state.posterior(nets)
 
     def left_out(self) -> tuple[Array, Array]:
         """Each distinct network predicted from all others: errors of logarithms, and their stated deviations.
@@ -254,9 +262,7 @@ class Rows:
         self.is_energy = np.arange(len(self.net)) >= len(observations)
         values = [o.time_s for o in observations] + [observations[i].energy_j or 0.0 for i in metered]
         self.log_values = np.log(np.array(values))
-        self.errors = np.array(
-            [o.time_error for o in observations] + [observations[i].energy_error for i in metered]
-        )
+        self.errors = np.array([o.time_error for o in observations] + [observations[i].energy_error for i in metered])
         self.base = np.where(self.is_energy, energy.base, time.base)
         means = {False: self._means(subjects, time), True: self._means(subjects, energy, time)}
         entries = [(r, index[b]) for r, n in enumerate(self.net) for b in observations[n].blocks]
@@ -288,12 +294,15 @@ class Rows:
         explained = np.bincount(self._row, shares * residual, minlength=len(self.net))
         return weights, self.log_values - np.log(totals) + explained
 
-    def context(self) -> Array:
-        """The covariance of the rows' contexts."""
-        w = self.company
-        together = CONTEXT_TIME**2 + CONTEXT_OWN**2 * np.equal(self.identity[:, None], self.identity[None, :])
-        power = CONTEXT_POWER**2 * (self.is_energy[:, None] & self.is_energy[None, :])
-        return w[:, None] * w[None, :] * (together + power)
+    def context(self, other: Rows) -> Array:
+        """The covariance of the rows' contexts with another's."""
+        names = {
+            net: i for i, net in enumerate(dict.fromkeys(o.blocks for o in (*self.observations, *other.observations)))
+        }
+        mine, others = (np.array([names[r.observations[n].blocks] for n in r.net]) for r in (self, other))
+        together = CONTEXT_TIME**2 + CONTEXT_OWN**2 * np.equal(mine[:, None], others[None, :])
+        power = CONTEXT_POWER**2 * (self.is_energy[:, None] & other.is_energy[None, :])
+        return self.company[:, None] * other.company[None, :] * (together + power)
 
     def covariance(self, blocks: Sequence[Array], shares: Array) -> Array:
         """Σ ω K ωᵀ over the works, for covariances of each work's own blocks."""
@@ -316,7 +325,7 @@ class State:
         pairs = [Pair(sites, sites) for sites in rows.sites]
         time = [covariance(TIME, h, pair) for h, pair in zip(fit.time_hyper, pairs, strict=True)]
         power = [covariance(POWER, h, pair) for h, pair in zip(fit.power_hyper, pairs, strict=True)]
-        context, variances = rows.context(), np.diag(rows.variances(fit.noise))
+        context, variances = rows.context(rows), np.diag(rows.variances(fit.noise))
         g, p = start(rows)
         for _ in range(_MODE_STEPS):
             shares, targets = rows.linearised(g, p)
@@ -332,6 +341,34 @@ class State:
         self.toward_g, self.toward_p = shares.T @ alpha, metered.T @ alpha
         w = rows.company * alpha
         self.context_time, self.context_power = CONTEXT_TIME**2 * w.sum(), CONTEXT_POWER**2 * w[rows.is_energy].sum()
+
+    def posterior(self, nets: Sequence[Net]) -> tuple[Array, Array]:
+        """Joint covariance of the logarithms of networks' times, then energies; and which rows are energies."""
+        fit, data = self.fit, self.rows
+        asked = Rows(fit.subjects, [Observation(net, 1.0, 1.0, 0.0) for net in nets], fit.time, fit.energy)
+        g, p = np.zeros(len(asked.atoms)), np.zeros(len(asked.atoms))
+        cross = [
+            [
+                covariance(components, hyper, Pair(mine, theirs))
+                for hyper, mine, theirs in zip(hypers, asked.sites, data.sites, strict=True)
+            ]
+            for components, hypers in ((TIME, fit.time_hyper), (POWER, fit.power_hyper))
+        ]
+        for w, (mine, theirs) in enumerate(zip(asked.spans, data.spans, strict=True)):
+            g[mine] = cross[0][w] @ self.toward_g[theirs]
+            p[mine] = cross[1][w] @ self.toward_p[theirs]
+        shares, _ = asked.linearised(g, p)
+        metered = shares * asked.is_energy[:, None]
+        within, toward = asked.context(asked), asked.context(data)
+        for part, (components, hypers, own, their) in enumerate(
+            ((TIME, fit.time_hyper, shares, self.shares), (POWER, fit.power_hyper, metered, self.metered))
+        ):
+            for w, (mine, theirs) in enumerate(zip(asked.spans, data.spans, strict=True)):
+                prior = covariance(components, hypers[w], Pair(asked.sites[w], asked.sites[w]))
+                within += own[:, mine] @ prior @ own[:, mine].T
+                toward += own[:, mine] @ cross[part][w] @ their[:, theirs].T
+        known = solve_triangular(self.factor, toward.T, lower=True, check_finite=False)
+        return within - known.T @ known, asked.is_energy
 
     def left_out(self) -> tuple[Array, Array]:
         """See `NetFit.left_out`."""
@@ -432,7 +469,7 @@ class State:
             mt, me = fit.time.at(kind, own.points)[:, None], fit.energy_mean(kind, own.points)[:, None]
             t, e = lift * np.exp(g)[:, None], lift * np.exp(g + p + company * self.context_power)[:, None]
             times.append(t * (fit.time.slope(kind, own.points) + mt * dg))
-            energies.append(e * (fit.energy.slope(kind, own.points) + me * (dg + dp)))
+            energies.append(e * (fit.energy_slope(kind, own.points) + me * (dg + dp)))
         return energies, times
 
     def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ for one odd width must not bend the mean of all others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
@@ -47,9 +47,21 @@ class Mean:
 
     def lift(self, kind: int, points: Array) -> Array:
         """What odd widths cost over even ones, as a factor: shape (n,)."""
-        even = replace(self, weights=tuple(w[: len(w) - points.shape[1]] + (0.0,) * points.shape[1] for w in self.weights))
-        factor: Array = self.at(kind, points) / even.at(kind, points)
+        factor: Array = self.at(kind, points) / self._even(kind).at(0, points)
         return factor
+
+    def lift_slope(self, kind: int, points: Array) -> Array:
+        """The factor's derivatives with respect to the widths: shape (n, axes)."""
+        even = self._even(kind)
+        base, factor = even.at(0, points)[:, None], self.lift(kind, points)[:, None]
+        change: Array = (self.slope(kind, points) - factor * even.slope(0, points)) / base
+        return change
+
+    def _even(self, kind: int) -> Mean:
+        """The mean of one kind, as if no width were odd."""
+        weights = self.weights[kind]
+        odd_terms = {1: 0, 3: 1, 6: 2}[len(weights)]
+        return Mean(self.base, ((*weights[: len(weights) - odd_terms], *((0.0,) * odd_terms)),))
 
     def slope(self, kind: int, points: Array) -> Array:
         """Its derivatives with respect to the widths, oddness held: shape (n, axes)."""

@@ -14,13 +14,14 @@ import torch
 
 from ampere_energy.errors import FileError
 from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
+from ampere_energy.fit.nets import NetFit
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
 from ampere_energy.model.blocks import Kind, Point
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
 from ampere_energy.plain import decode, encode, parse_json
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Quantity(StrEnum):
@@ -108,6 +109,8 @@ class Profile:
         measurements: networks really trained.
         profile_s: seconds spent measuring them.
         created: date and time.
+        kinds: what the paper's method learnt, kind by kind.
+        nets: what was learnt of all kinds jointly.
     """
 
     model: str
@@ -119,9 +122,12 @@ class Profile:
     measurements: int
     profile_s: float
     created: str
-    kinds: tuple[KindFit, ...]
+    kinds: tuple[KindFit, ...] = ()
+    nets: NetFit | None = None
 
     def __post_init__(self) -> None:
+        if bool(self.kinds) == (self.nets is not None):
+            raise ValueError("a profile knows its kinds singly or jointly")
         if len({fit.kind for fit in self.kinds}) != len(self.kinds):
             raise ValueError("a kind stands in the profile twice")
 

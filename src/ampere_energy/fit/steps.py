@@ -29,6 +29,7 @@ class Steps:
         spread: standard deviation of the logarithm of the energy, about its standard error as a share.
         other_j: energy that belongs to no block: the base of a step, and waiting for the host.
         busy: the share of the time that the device works.
+        device_bound: how likely the device, not the host, is the slower part.
     """
 
     energy_j: Array
@@ -38,6 +39,7 @@ class Steps:
     block_time_s: Array
     other_j: Array
     busy: Array
+    device_bound: Array
 
 
 def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
@@ -52,6 +54,7 @@ def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
     busy_s, busy_j = found.time_s, found.energy_j
     if fit.host is None or fit.idle_w is None:
         wall_s, energy_j, spread = busy_s, busy_j, np.sqrt(found.energy_var)
+        waits = np.zeros_like(busy_s)
     else:
         host_s = host_time(fit, kinds)
         device_s = busy_s + fit.host.gap_s
@@ -66,7 +69,7 @@ def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
         variance += 2 * busy_j * by_time * found.joint_var + by_host**2
         spread = np.sqrt(np.maximum(variance, 0.0)) / energy_j
     other = energy_j - found.block_energy_j.sum(1)
-    return Steps(energy_j, wall_s, spread, found.block_energy_j, found.block_time_s, other, busy_s / wall_s)
+    return Steps(energy_j, wall_s, spread, found.block_energy_j, found.block_time_s, other, busy_s / wall_s, 1 - waits)
 
 
 def host_time(fit: NetFit, kinds: Sequence[int]) -> float:

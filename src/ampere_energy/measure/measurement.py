@@ -182,15 +182,28 @@ class Timing:
         device_s: seconds of the device alone, from replays of the captured step (or of steps, on a CPU).
         host_s: median seconds the host takes to issue one step; None on a CPU, which is its own host.
         captured: whether the step was captured; else `device_s` may include waiting for the host.
+        cost_s: seconds the timing took, building included.
+        infeasible: why it could not be timed; `device_s` is then None.
     """
 
     workload: Workload
     device: DeviceInfo
-    device_s: float
+    device_s: float | None
     host_s: float | None
     captured: bool
     cost_s: float
     recorded_at: str
+    infeasible: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.device_s is None) != (self.infeasible is not None):
+            raise ValueError("a timing has a time, or else a reason why not")
+        if self.device_s is not None and self.device_s <= 0:
+            raise ValueError(f"{self.device_s} s is no timing")
+
+
+Record = Measurement | Timing
+"""What a log holds."""
 
 
 def energies(windows: Sequence[Window]) -> list[float]:
@@ -219,13 +232,22 @@ def median_error(windows: int) -> float:
     return 1 / math.sqrt(windows) if windows <= 2 else math.sqrt(math.pi / (2 * windows + 1))
 
 
+def pooled_error(errors: Sequence[float], windows: int) -> float:
+    """One relative standard error for many measurements: two or three windows say too little about their own spread.
+
+    The median does not mind an outlier; that of a chi-squared of k = windows − 1 degrees is (1 − 2/9k)³ of its mean.
+    """
+    median_to_mean = (1 - 2 / (9 * max(1, windows - 1))) ** 3
+    return math.sqrt(statistics.median(error**2 for error in errors) / median_to_mean)
+
+
 def _standard_error(values: Sequence[float]) -> float:
     return statistics.stdev(values) * median_error(len(values)) if len(values) > 1 else 0.0
 
 
-def same_setting(a: Measurement, device: DeviceInfo, meter: MeterInfo) -> None:
+def same_setting(a: Record, device: DeviceInfo, meter: MeterInfo) -> None:
     """Refuses to mix measurements of different devices or meters."""
     if a.device != device:
         raise RequestError(f"the log was recorded on {a.device}, this is {device}", "profile to another --out")
-    if a.meter != meter:
+    if isinstance(a, Measurement) and a.meter != meter:
         raise RequestError(f"the log was recorded with {a.meter}, this is {meter}", "profile to another --out")

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from ampere_energy.measure.measurement import Workload
+from ampere_energy.model.blocks import Role
 from ampere_energy.model.build import Loss, build, loss_of
 from ampere_energy.model.layers import LOSSES
 from ampere_energy.model.source import ModelRef, instantiate
@@ -57,13 +58,17 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
         if loss is loss_of("cross_entropy")
         else torch.randn_like(outputs)
     )
+    del outputs
     optimizer = _optimizer(module, training, device)
     forward = torch.compile(module) if mode is Mode.COMPILE else module
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
         inputs.grad = None
-        loss(forward(inputs), target).backward()  # type: ignore[no-untyped-call]
+        if loss is None:  # part of a model: what follows it hands a gradient back
+            forward(inputs).backward(target)
+        else:
+            loss(forward(inputs), target).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     ready = Step(step, module, device)
@@ -120,7 +125,7 @@ def device_s(step: Step) -> float:
     return float(begin.elapsed_time(end)) / 1e3 / _REPLAYS
 
 
-def _prepare(workload: Workload, device: torch.device) -> tuple[nn.Module, torch.Tensor, Loss]:
+def _prepare(workload: Workload, device: torch.device) -> tuple[nn.Module, torch.Tensor, Loss | None]:
     if isinstance(workload, ModelRef):
         module = instantiate(workload).train().to(device)
         inputs = torch.randn(workload.input).to(device)
@@ -131,6 +136,8 @@ def _prepare(workload: Workload, device: torch.device) -> tuple[nn.Module, torch
     # A block that stands inside its model passes a gradient on, also when it is trained alone.
     inputs = torch.randn(workload.training.batch, *first.reads).to(device).requires_grad_(first.kind.input_grad)
     losses = [step.op for step in last.kind.layers if step.op in LOSSES]
+    if last.kind.role is not Role.OUTPUT:
+        return build(workload).to(device), inputs, None
     return build(workload).to(device), inputs, loss_of(losses[0] if losses else "mse")
 
 

@@ -16,21 +16,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ampere_energy.errors import FileError
-from ampere_energy.measure.measurement import Measurement
+from ampere_energy.measure.measurement import Measurement, Record, Timing
 from ampere_energy.plain import decode, encode, parse_json
 
 SCHEMA = 1
 
 
 class MeasurementLog:
-    """Measurements in a file, one a line, in the order they were acknowledged."""
+    """Measurements and timings in a file, one a line, in the order they were acknowledged."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def append(self, measurement: Measurement) -> None:
-        """Adds one measurement; when this returns, it is on disk."""
-        line = json.dumps({"schema": SCHEMA, "measurement": encode(measurement)}, allow_nan=False) + "\n"
+    def append(self, record: Record) -> None:
+        """Adds one record; when this returns, it is on disk."""
+        sort = "timing" if isinstance(record, Timing) else "measurement"
+        line = json.dumps({"schema": SCHEMA, sort: encode(record)}, allow_nan=False) + "\n"
         with self._open(os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX) as file:
             end = _complete_length(file)
             if end != os.fstat(file).st_size:
@@ -41,8 +42,8 @@ class MeasurementLog:
                 data = data[os.write(file, data) :]
             os.fsync(file)
 
-    def read(self) -> list[Measurement]:
-        """All whole measurements; a torn last line is left out with a warning."""
+    def read(self) -> list[Record]:
+        """All whole records; a torn last line is left out with a warning."""
         if not self.path.exists():
             return []
         with self._open(os.O_RDONLY, fcntl.LOCK_SH) as file:
@@ -52,13 +53,15 @@ class MeasurementLog:
             warnings.warn(f"{self.path}: the last line is torn and was left out", stacklevel=2)
         return [self._decode(line, number) for number, line in enumerate(lines, start=1)]
 
-    def _decode(self, line: bytes, number: int) -> Measurement:
+    def _decode(self, line: bytes, number: int) -> Record:
         where = f"{self.path} line {number}"
         record = parse_json(line, where)
         if not isinstance(record, dict) or "schema" not in record:
             raise FileError(f"{where} is not a measurement", "is it an AMPERE log?")
         if record["schema"] != SCHEMA:
             raise FileError(f"{where} has schema {record['schema']!r}, this version reads {SCHEMA}", "upgrade AMPERE")
+        if "timing" in record:
+            return decode(Timing, record["timing"], where)
         return decode(Measurement, record.get("measurement"), where)
 
     @contextmanager

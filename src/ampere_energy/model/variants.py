@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ampere_energy.errors import WidthError
 from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point, Role
@@ -148,9 +149,7 @@ def lessons(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> tupl
         ranges: for each block but the last, the widths it may give; by default, as in the paper, from 1
             to the model's own.
     """
-    if ranges is None:
-        ranges = [WidthRange(1, block.width_out) for block in spec.blocks[:-1]]
-    domains = _block_domains(spec, ranges)
+    domains = block_domains(spec, ranges)
     inputs = {k: d for k, d in domains.items() if k.role is Role.INPUT}
     outputs = {k: d for k, d in domains.items() if k.role is Role.OUTPUT}
     hidden = []
@@ -183,7 +182,10 @@ def _widen(domains: dict[Kind, Domain], kind: Kind, used: WidthRange) -> None:
     domains[kind] = (domains[kind][0].hull(used),) if kind in domains else (used,)
 
 
-def _block_domains(spec: ModelSpec, ranges: Sequence[WidthRange]) -> dict[Kind, Domain]:
+def block_domains(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> dict[Kind, Domain]:
+    """The widths each kind of a model takes, when its blocks give widths of the ranges (by default 1 to their own)."""
+    if ranges is None:
+        ranges = [WidthRange(1, block.width_out) for block in spec.blocks[:-1]]
     if len(ranges) != len(spec.blocks) - 1:
         raise WidthError(f"{len(ranges)} width ranges for {len(spec.blocks)} blocks", "give one for each but the last")
     domains: dict[Kind, Domain] = {}
@@ -200,3 +202,35 @@ def _block_domains(spec: ModelSpec, ranges: Sequence[WidthRange]) -> dict[Kind, 
         seen = domains.get(block.kind, domain)
         domains[block.kind] = tuple(a.hull(b) for a, b in zip(seen, domain, strict=True))
     return domains
+
+
+def block_points(spec: ModelSpec, widths: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Each block's point in a member of the model's family, from the widths that all blocks but the last give.
+
+    Widths may be numbers or arrays of numbers, one for each of many members.
+    """
+    if len(widths) != len(spec.blocks) - 1:
+        raise WidthError(f"{len(widths)} widths for {len(spec.blocks)} blocks", "give one for each but the last")
+    points = []
+    for index, block in enumerate(spec.blocks):
+        axes = {}
+        if index < len(widths):
+            axes["out"] = widths[index]
+        if index:
+            before = spec.blocks[index - 1]
+            if before.gives != block.reads:
+                raise WidthError(f"{block.name} does not read what {before.name} gives", "its widths cannot be varied")
+            axes["in"] = widths[index - 1] * before.kind.result.per_width
+        points.append(tuple(axes[axis] for axis in block.kind.axes))
+    return points
+
+
+def alone(kind: Kind, point: Point) -> Variant:
+    """A block trained by itself: whatever follows it hands a random gradient back."""
+    return Variant((Block("subject", kind, point),))
+
+
+def member(spec: ModelSpec, widths: Sequence[int]) -> Variant:
+    """A whole member of the model's family."""
+    points = block_points(spec, widths)
+    return Variant(tuple(Block(b.name, b.kind, point) for b, point in zip(spec.blocks, points, strict=True)))

@@ -1,19 +1,27 @@
 """The estimate: blocks looked up in a profile and summed (the paper's eq. 4), with an interval.
 
 Blocks of one kind share a Gaussian process, so their errors go together: the variance of the sum comes from
-the joint covariance of each kind's blocks, never from summed variances.
+the joint covariance of the blocks, never from summed variances. A profile fitted jointly speaks of logarithms, so its
+intervals are never negative and wider above than below.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any, NoReturn
+
+import numpy as np
 
 from ampere_energy.errors import CoverageError, RequestError
+from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import KindFit, Profile, Quantity
+from ampere_energy.fit.steps import steps
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo, Provenance
 from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.variants import Domain
 
 JOULES_PER_WH = 3600.0
 
@@ -34,11 +42,13 @@ class Estimate:
     """What training will cost, over all iterations.
 
     Attributes:
-        energy_j: joules; the blocks' joules sum to it.
+        energy_j: joules; the blocks' joules and `other_j` sum to it.
         std_j: standard deviation of the estimate's error.
         interval_j: where the true energy lies with probability `level`.
         provenance: always `predicted`; `basis` says what the profile's energies were.
         unattributed: operations of the model that no block accounts for.
+        other_j: joules that belong to no block: the base of a step, and waiting for the host.
+        busy: the share of the time that the device works; less where it waits for the host.
     """
 
     model: str
@@ -54,6 +64,8 @@ class Estimate:
     iterations: int
     blocks: tuple[BlockEstimate, ...]
     unattributed: tuple[str, ...]
+    other_j: float = 0.0
+    busy: float = 1.0
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -78,6 +90,14 @@ class Estimate:
             raise RequestError(f"a battery of {capacity_wh} Wh", "give a positive capacity, such as 15Wh")
         return self.energy_wh / capacity_wh
 
+    def probability_within(self, budget_j: float) -> float:
+        """P(fits): how likely the job stays within an energy budget."""
+        if not (math.isfinite(budget_j) and budget_j > 0):
+            raise RequestError(f"a budget of {budget_j} J", "give a positive energy, such as 20kJ")
+        if self.std_j == 0 or self.energy_j <= 0:
+            return float(self.energy_j <= budget_j)
+        return NormalDist(0, self.std_j / self.energy_j).cdf(math.log(budget_j / self.energy_j))
+
 
 def estimate(spec: ModelSpec, profile: Profile, *, iterations: int = 1, level: float = 0.9) -> Estimate:
     """What `iterations` training steps of a model will cost on the profiled device.
@@ -89,6 +109,8 @@ def estimate(spec: ModelSpec, profile: Profile, *, iterations: int = 1, level: f
         raise RequestError(f"--iterations {iterations}", "give at least 1")
     if not 0 < level < 1:
         raise RequestError(f"--level {level:g}", "give a probability between 0 and 1, such as 0.9")
+    if profile.nets is not None:
+        return _jointly(spec, profile, profile.nets, iterations, level)
     groups = _covered(spec, profile)
     rows: dict[int, BlockEstimate] = {}
     variance = 0.0
@@ -108,31 +130,101 @@ def estimate(spec: ModelSpec, profile: Profile, *, iterations: int = 1, level: f
     std_j = math.sqrt(max(0.0, variance)) * iterations
     reach = NormalDist().inv_cdf(0.5 + level / 2) * std_j
     return Estimate(
-        model=spec.name,
+        interval_j=(max(0.0, energy_j - reach), energy_j + reach),
         energy_j=energy_j,
         std_j=std_j,
-        interval_j=(max(0.0, energy_j - reach), energy_j + reach),
-        level=level,
         time_s=sum(block.time_s for block in blocks),
-        provenance=Provenance.PREDICTED,
-        basis=profile.meter.provenance,
-        device=profile.device,
-        meter=profile.meter,
-        iterations=iterations,
         blocks=blocks,
-        unattributed=spec.unattributed,
+        **_common(spec, profile, iterations, level),
     )
+
+
+def _jointly(spec: ModelSpec, profile: Profile, nets: NetFit, iterations: int, level: float) -> Estimate:
+    kinds = covered_jointly(spec, profile, nets)
+    points = [np.array([block.point], dtype=float) for block in spec.blocks]
+    found = steps(nets, kinds, points)
+    deviations = nets.block_std(kinds, points)
+    blocks = tuple(
+        BlockEstimate(
+            block.name, block.kind.id, energy * iterations, energy * deviation * iterations, time * iterations
+        )
+        for block, energy, deviation, time in zip(
+            spec.blocks,
+            found.block_energy_j[0].tolist(),
+            deviations.tolist(),
+            found.block_time_s[0].tolist(),
+            strict=True,
+        )
+    )
+    energy_j, spread = float(found.energy_j[0]) * iterations, float(found.spread[0])
+    reach = math.exp(NormalDist().inv_cdf(0.5 + level / 2) * spread)
+    return Estimate(
+        interval_j=(energy_j / reach, energy_j * reach),
+        energy_j=energy_j,
+        std_j=energy_j * spread,
+        time_s=float(found.time_s[0]) * iterations,
+        blocks=blocks,
+        other_j=float(found.other_j[0]) * iterations,
+        busy=float(found.busy[0]),
+        **_common(spec, profile, iterations, level),
+    )
+
+
+def _common(spec: ModelSpec, profile: Profile, iterations: int, level: float) -> dict[str, Any]:
+    return {
+        "model": spec.name,
+        "level": level,
+        "provenance": Provenance.PREDICTED,
+        "basis": profile.meter.provenance,
+        "device": profile.device,
+        "meter": profile.meter,
+        "iterations": iterations,
+        "unattributed": spec.unattributed,
+    }
+
+
+def covered_jointly(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int]:
+    """The blocks' subjects, by their places, all of them covered at their widths."""
+    same_training(spec, profile)
+    found = [nets.find(block.kind.id) for block in spec.blocks]
+    if None in found:
+        _lack([block for block, place in zip(spec.blocks, found, strict=True) if place is None], profile)
+    kinds = [place for place in found if place is not None]
+    beyond = [
+        _beyond(block, nets.subjects[kind].domain)
+        for block, kind in zip(spec.blocks, kinds, strict=True)
+        if not all(r.low <= width <= r.high for r, width in zip(nets.subjects[kind].domain, block.point, strict=True))
+    ]
+    if beyond:
+        raise CoverageError(", ".join(beyond), "profile this model")
+    return kinds
+
+
+def same_training(spec: ModelSpec, profile: Profile) -> None:
+    """Refuses a model that is trained otherwise than the profile was."""
+    if spec.training != profile.training:
+        wanted, has = spec.training, profile.training
+        raise CoverageError(
+            f"the profile was made at batch {has.batch} with {has.optimizer} in {has.mode} mode, "
+            f"the model trains at batch {wanted.batch} with {wanted.optimizer} in {wanted.mode} mode",
+            "profile this model with these settings",
+        )
+
+
+def _lack(missing: Sequence[Block], profile: Profile) -> NoReturn:
+    named = ", ".join(f"{block.name} ({block.kind.label})" for block in missing)
+    state = "" if profile.complete else "partial "
+    raise CoverageError(f"the {state}profile of {profile.model} lacks {named}", "profile this model")
+
+
+def _beyond(block: Block, domain: Domain) -> str:
+    reach = " and ".join(f"{axis} {r}" for axis, r in zip(block.kind.axes, domain, strict=True))
+    return f"block {block.name} has widths {','.join(map(str, block.point))}, the profile covers {reach}"
 
 
 def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]]]:
     """The model's blocks by kind, each with its fit."""
-    if spec.training != profile.training:
-        wanted, has = spec.training, profile.training
-        raise CoverageError(
-            f"the profile was made at batch {has.batch} with {has.optimizer}, "
-            f"the model trains at batch {wanted.batch} with {wanted.optimizer}",
-            "profile this model with these settings",
-        )
+    same_training(spec, profile)
     groups: dict[str, tuple[KindFit, list[int]]] = {}
     missing: list[Block] = []
     beyond: list[str] = []
@@ -141,15 +233,11 @@ def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]
         if fit is None:
             missing.append(block)
         elif not fit.covers(block.point):
-            reach = " and ".join(f"{axis} {r}" for axis, r in zip(block.kind.axes, fit.domain, strict=True))
-            widths = ",".join(map(str, block.point))
-            beyond.append(f"block {block.name} has widths {widths}, the profile covers {reach}")
+            beyond.append(_beyond(block, fit.domain))
         else:
             groups.setdefault(block.kind.id, (fit, []))[1].append(index)
     if missing:
-        named = ", ".join(f"{block.name} ({block.kind.label})" for block in missing)
-        state = "" if profile.complete else "partial "
-        raise CoverageError(f"the {state}profile of {profile.model} lacks {named}", "profile this model")
+        _lack(missing, profile)
     if beyond:
         raise CoverageError(", ".join(beyond), "profile this model")
     return list(groups.values())

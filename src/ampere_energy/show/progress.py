@@ -7,7 +7,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ampere_energy.fit.campaign import Status
+from ampere_energy.fit.rules import Status
 from ampere_energy.show.units import duration, percent
 
 
@@ -16,7 +16,7 @@ class CampaignDisplay:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._shown_kind = 0
+        self._shown = 0
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -44,10 +44,10 @@ class CampaignDisplay:
         """Takes in a new status."""
         left = f"about {duration(status.remaining_s)} left" if status.remaining_s is not None else ""
         if not self._console.is_terminal:
-            if status.kind_index != self._shown_kind:
-                self._shown_kind = status.kind_index
+            if status.index != self._shown:
+                self._shown = status.index
                 self._console.print(
-                    f"kind {status.kind_index}/{status.kinds}: {status.kind} · "
+                    f"{_place(status)}: {status.doing} · "
                     f"{status.measurements} measurements so far, at most {left or 'unknown'}",
                     highlight=False,
                 )
@@ -55,9 +55,13 @@ class CampaignDisplay:
         spread = f", ±{percent(status.uncertainty)}" if status.uncertainty is not None else ""
         self._progress.update(
             self._task,
-            description=f"kind {status.kind_index}/{status.kinds} {status.kind}",
-            total=status.kinds,
-            completed=status.kind_index - 1,
+            description=f"{_place(status)} {status.doing}",
+            total=status.of,
+            completed=status.index - 1,
             detail=f"{status.points} points{spread}",
             left=left,
         )
+
+
+def _place(status: Status) -> str:
+    return f"{status.unit} {status.index}" + (f"/{status.of}" if status.of is not None else "")

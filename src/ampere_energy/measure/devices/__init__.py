@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ampere_energy.errors import RequestError
-from ampere_energy.measure.measurement import DeviceInfo, Measurement, MeterInfo, Procedure, Workload
+from ampere_energy.measure.measurement import DeviceInfo, Measurement, MeterInfo, Procedure, Timing, Workload
 
 
 class Device(Protocol):
@@ -23,6 +23,10 @@ class Device(Protocol):
 
     def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
         """Trains the workload and reports; what cannot run is reported as infeasible, not raised."""
+        ...
+
+    def time(self, workload: Workload) -> Timing:
+        """How long one step keeps device and host busy, without the meter; what cannot run is infeasible."""
         ...
 
     def close(self) -> None:

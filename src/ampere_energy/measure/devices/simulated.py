@@ -1,8 +1,9 @@
 """A simulated device: exactly additive over blocks, with known noise. For tests and dry runs.
 
 Each kind gets costs of its own, drawn from its name: a constant, energy for work (dearer at small widths,
-where a real device is badly filled) and energy for parameters. Nothing is trained, and every figure says
-`simulated`.
+where a real device is badly filled) and energy for parameters. A rough device lets blocks cost more or less by tiles of
+64, by divisibility and by single widths, as real ones do that pick other kernels for other widths. Nothing is trained,
+and every figure says `simulated`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ampere_energy.measure.measurement import (
     MeterInfo,
     Procedure,
     Provenance,
+    Timing,
     Window,
     Workload,
     median_error,
@@ -36,13 +38,17 @@ class SimulatedDevice:
         noise: relative standard deviation of a measurement's value, of energy and of time alike; the
             windows it is the median of scatter accordingly more.
         seed: another seed is another stream of noise; the costs themselves do not change.
+        rough: standard deviation of the logarithm of a block's roughness.
+        world: another world has other costs.
     """
 
-    def __init__(self, noise: float = 0.0, seed: int = 0) -> None:
+    def __init__(self, noise: float = 0.0, seed: int = 0, rough: float = 0.0, world: int = 0) -> None:
         if not 0 <= noise < 0.5:
             raise RequestError(f"a noise of {noise}", "give a relative noise of 0 to 0.5, such as simulated:0.03")
         self.noise = noise
         self.seed = seed
+        self.rough = rough
+        self.world = world
         self._asked: dict[Workload, int] = {}
 
     @classmethod
@@ -57,7 +63,9 @@ class SimulatedDevice:
     @property
     def info(self) -> DeviceInfo:
         """Its identity."""
-        return DeviceInfo("simulated", (("noise", f"{self.noise:g}"), ("seed", str(self.seed))))
+        about = [("noise", f"{self.noise:g}"), ("seed", str(self.seed))]
+        about += [(name, f"{value:g}") for name, value in (("rough", self.rough), ("world", self.world)) if value]
+        return DeviceInfo("simulated", tuple(about))
 
     @property
     def meter(self) -> MeterInfo:
@@ -78,16 +86,50 @@ class SimulatedDevice:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return Measurement(workload, self.info, self.meter, windows, 0.0, now)
 
+    def time(self, workload: Workload) -> Timing:
+        """The true time of the workload with fresh noise."""
+        repeat = self._asked[workload] = self._asked.get(workload, -1) + 1
+        noise = random.Random(f"{self.seed}:{workload}:{repeat}:time")
+        time_s = self.true_time_s(_blocks(workload)) * max(0.1, noise.gauss(1, self.noise))
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return Timing(workload, self.info, time_s, None, True, 0.0, now)
+
     def true_energy_j(self, blocks: Sequence[Block]) -> float:
         """Joules a step, without noise."""
-        return sum(_energy_j(block) for block in blocks)
+        return sum(self._energy_j(block) for block in blocks)
 
     def true_time_s(self, blocks: Sequence[Block]) -> float:
         """Seconds a step, without noise."""
-        return sum(_energy_j(block) / _character(block.kind)[3] for block in blocks)
+        return sum(self._energy_j(block) / self._character(block.kind)[3] for block in blocks)
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+    def _character(self, kind: Kind) -> tuple[float, float, float, float]:
+        """A kind's constant (J), energy per FLOP and per parameter (J), and power (W)."""
+        name = f"{self.world}:{kind.id}" if self.world else kind.id
+        draw = random.Random(zlib.crc32(name.encode()))
+        return (
+            draw.uniform(1e-3, 3e-3),
+            draw.uniform(1e-11, 3e-11),
+            draw.uniform(1e-8, 3e-8),
+            draw.uniform(20, 40),
+        )
+
+    def _energy_j(self, block: Block) -> float:
+        constant, per_flop, per_parameter, _ = self._character(block.kind)
+        fill = math.sqrt(block.width_in * block.width_out)
+        work = per_flop * block.training_flops * (1 + 8 / (8 + fill))
+        return (constant + work + per_parameter * block.parameters) * self._roughness(block)
+
+    def _roughness(self, block: Block) -> float:
+        if not self.rough:
+            return 1.0
+        tile = tuple(-(-width // 64) for width in block.point)
+        divisible = tuple(2 if w % 8 == 0 else 1 if w % 4 == 0 else 0 for w in block.point)
+        parts = ((0.7, ("tile", tile)), (0.5, ("class", tile, divisible)), (0.5, ("point", block.point)))
+        place = f"{self.world}:{block.kind.id}"
+        return math.exp(self.rough * sum(share * random.Random(f"{place}:{at}").gauss(0, 1) for share, at in parts))
 
 
 def _blocks(workload: Workload) -> tuple[Block, ...]:
@@ -100,21 +142,3 @@ def _parsed(ref: ModelRef) -> tuple[Block, ...]:
     from ampere_energy.model.parse import parse
 
     return parse(instantiate(ref), ref.input, training=ref.training).blocks
-
-
-def _character(kind: Kind) -> tuple[float, float, float, float]:
-    """A kind's constant (J), energy per FLOP and per parameter (J), and power (W)."""
-    draw = random.Random(zlib.crc32(kind.id.encode()))
-    return (
-        draw.uniform(1e-3, 3e-3),
-        draw.uniform(1e-11, 3e-11),
-        draw.uniform(1e-8, 3e-8),
-        draw.uniform(20, 40),
-    )
-
-
-def _energy_j(block: Block) -> float:
-    constant, per_flop, per_parameter, _ = _character(block.kind)
-    fill = math.sqrt(block.width_in * block.width_out)
-    work = per_flop * block.training_flops * (1 + 8 / (8 + fill))
-    return constant + work + per_parameter * block.parameters

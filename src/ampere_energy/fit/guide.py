@@ -1,0 +1,68 @@
+"""What to measure next: the measurement that lowers the variance of the asked-for estimates most, per second it costs.
+
+An *offer* is a network that could be timed (milliseconds) or metered (seconds). What it would teach about an estimate q
+follows from the joint posterior alone: its row r has covariance c with q and variance v, noise included, and takes c²/v off
+q's variance. Offers are taken greedily, the posterior updated after each as if it had been measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ampere_energy.fit.nets import Array, Net, NetFit
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A network that could be measured: timed, or metered as well; and what that is expected to cost."""
+
+    net: Net
+    metered: bool
+    cost_s: float
+
+
+def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: int) -> list[Offer]:
+    """The most telling offers, in order.
+
+    Args:
+        fit: what is known.
+        questions: networks whose energy is asked for.
+        offers: what could be measured.
+        count: how many to take.
+    """
+    nets = list(dict.fromkeys((*questions, *(offer.net for offer in offers))))
+    place = {net: i for i, net in enumerate(nets)}
+    covariance, _ = fit.posterior(nets)
+    asked = [len(nets) + place[net] for net in questions]
+    chosen: list[Offer] = []
+    left = list(offers)
+    while left and len(chosen) < count:
+        gains = [_gain(covariance, asked, _rows(offer, place), fit.noise) / offer.cost_s for offer in left]
+        offer = left.pop(int(np.argmax(gains)))
+        chosen.append(offer)
+        covariance = _told(covariance, _rows(offer, place), fit.noise)
+    return chosen
+
+
+def _rows(offer: Offer, place: dict[Net, int]) -> list[int]:
+    """The rows an offer would observe: time, and energy where it is metered."""
+    at = place[offer.net]
+    return [at, len(place) + at] if offer.metered else [at]
+
+
+def _gain(covariance: Array, asked: Sequence[int], rows: Sequence[int], noise: tuple[float, float]) -> float:
+    """How much the rows would take off the mean variance of what is asked."""
+    cross = covariance[np.ix_(asked, rows)]
+    inner = covariance[np.ix_(rows, rows)] + np.diag([noise[i] ** 2 for i in range(len(rows))])
+    return float(np.einsum("qi,ij,qj->", cross, np.linalg.inv(inner), cross) / len(asked))
+
+
+def _told(covariance: Array, rows: Sequence[int], noise: tuple[float, float]) -> Array:
+    """The covariance after the rows have been observed."""
+    cross = covariance[:, rows]
+    inner = covariance[np.ix_(rows, rows)] + np.diag([noise[i] ** 2 for i in range(len(rows))])
+    told: Array = covariance - cross @ np.linalg.solve(inner, cross.T)
+    return told

@@ -1,0 +1,82 @@
+"""What a campaign asks for, when it stops, and where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ampere_energy.errors import RequestError
+from ampere_energy.fit.profile import Quantity
+from ampere_energy.model.variants import Variant
+
+
+class Rule(StrEnum):
+    """How the guided campaign chooses: by what teaches most about whole models, by the largest variance, by chance."""
+
+    GUIDED = "guided"
+    VARIANCE = "variance"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A network to train: metered, or only timed."""
+
+    workload: Variant
+    metered: bool = True
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a campaign stops, and what guides it.
+
+    Attributes:
+        points: the most metered points of one kind; of the guided method, the most a kind on average.
+        least: (paper) points every kind gets before the precision counts; two bounds cannot tell noise from shape.
+        precision: stop (paper) a kind when its largest predictive standard deviation is under this share of the
+            mean profiled value, (guided) when the mean member's 90 % interval is within this share of its energy.
+        guide: (paper) whose predictive variance chooses the next point; time is what the paper uses where live
+            energy is not to be had.
+        budget_s: seconds of measuring; what every kind needs is always measured.
+        rule: (guided) how the next measurement is chosen.
+        timings: (guided) whether blocks are timed as well as metered.
+    """
+
+    points: int = 16
+    least: int = 8
+    precision: float = 0.05
+    guide: Quantity = Quantity.ENERGY
+    budget_s: float | None = None
+    rule: Rule = Rule.GUIDED
+    timings: bool = True
+
+    def __post_init__(self) -> None:
+        if self.points < 2:
+            raise RequestError(f"--points {self.points}", "give at least 2, the bounds")
+        if not 0 < self.precision < 1:
+            raise RequestError(f"a precision of {self.precision}", "give a share between 0 and 1")
+        if self.budget_s is not None and self.budget_s <= 0:
+            raise RequestError(f"--budget {self.budget_s:g}s", "give a positive time")
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a campaign stands, for a progress display.
+
+    Attributes:
+        doing: what is being learnt now.
+        unit: what is counted: kinds, or rounds of measurements.
+        index, of: which one it is, of how many; None where that is not known.
+        points: points of the kind, or measurements in all.
+        uncertainty: what is compared with the precision.
+    """
+
+    doing: str
+    unit: str
+    index: int
+    of: int | None
+    points: int
+    uncertainty: float | None
+    measurements: int
+    spent_s: float
+    remaining_s: float | None

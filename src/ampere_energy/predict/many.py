@@ -1,0 +1,82 @@
+"""Many candidates at once: estimates over width vectors in one call, with gradients, for pruning and search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from ampere_energy.errors import CoverageError, RequestError
+from ampere_energy.fit.nets import Array, NetFit
+from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.steps import Steps, steps
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.variants import block_points
+from ampere_energy.predict.estimate import covered_jointly
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Estimates of N members, one training step each: arrays (N,); `gradient_j` (N, widths) where it was asked for."""
+
+    energy_j: Array
+    low_j: Array
+    high_j: Array
+    time_s: Array
+    gradient_j: Array | None = None
+
+
+def estimate_many(
+    spec: ModelSpec, profile: Profile, widths: Array, *, level: float = 0.9, gradient: bool = False
+) -> Candidates:
+    """What members of a model's family cost, for many width vectors.
+
+    Args:
+        spec: the parsed model, at widths the profile covers.
+        profile: made by the `ampere` method.
+        widths: (N, blocks − 1), what each block but the last gives; need not be whole numbers.
+        level: probability of the intervals.
+        gradient: also give the energy's derivatives with respect to the widths, each within its tile and
+            divisibility: steps between them have no slope.
+    """
+    if profile.nets is None:
+        raise RequestError(f"the profile was made by the method {profile.method}", "profile with --method ampere")
+    if not 0 < level < 1:
+        raise RequestError(f"a level of {level:g}", "give a probability between 0 and 1, such as 0.9")
+    vectors = np.atleast_2d(np.asarray(widths, dtype=float))
+    kinds = covered_jointly(spec, profile, profile.nets)
+    points = [np.stack(point, axis=1) for point in block_points(spec, list(vectors.T))]
+    _inside(spec, profile.nets, kinds, points)
+    found = steps(profile.nets, kinds, points)
+    reach = np.exp(NormalDist().inv_cdf(0.5 + level / 2) * found.spread)
+    slopes = _gradient(spec, profile.nets, kinds, points, found) if gradient else None
+    return Candidates(found.energy_j, found.energy_j / reach, found.energy_j * reach, found.time_s, slopes)
+
+
+def _inside(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array]) -> None:
+    for block, kind, at in zip(spec.blocks, kinds, points, strict=True):
+        for axis, allowed in enumerate(nets.subjects[kind].domain):
+            outside = ~((at[:, axis] >= allowed.low) & (at[:, axis] <= allowed.high))
+            if outside.any():
+                width = at[outside, axis][0]
+                raise CoverageError(
+                    f"block {block.name} has a width of {width:g}, the profile covers {allowed}", "profile this model"
+                )
+
+
+def _gradient(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array], found: Steps) -> Array:
+    """The chain rule from blocks' own widths to the family's, and from busy resources to whole steps."""
+    energies, times = nets.gradient(kinds, points)
+    waiting = 0.0 if nets.host is None or nets.idle_w is None else nets.idle_w
+    # dE = de + P_idle (dT − dd), and of T only the share in which the device is the slower part follows d.
+    share = found.device_bound if waiting else np.ones(len(found.energy_j))
+    total = np.zeros((len(points[0]), len(spec.blocks) - 1))
+    for index, (block, de, dd) in enumerate(zip(spec.blocks, energies, times, strict=True)):
+        own = de - waiting * (1 - share)[:, None] * dd
+        for axis, name in enumerate(block.kind.axes):
+            if name == "out":
+                total[:, index] += own[:, axis]
+            else:
+                total[:, index - 1] += own[:, axis] * spec.blocks[index - 1].kind.result.per_width
+    return total
