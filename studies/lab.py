@@ -1,4 +1,4 @@
-"""`python -m studies lab`: the recorded H200 networks of `data/h200-lab`, fitted without their test rows, scored on them."""
+"""The recorded H200 networks of `data/h200-lab`: fitted without their test rows, and scored on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import torch
 
 from ampere_energy.fit import kernels, learn, nets
 from ampere_energy.fit.gp import GaussianProcess, fit
-from ampere_energy.fit.nets import Array, NetFit, Observation, Subject
+from ampere_energy.fit.nets import NetFit, Observation, Subject
+from ampere_energy.fit.physics import Array
 from ampere_energy.fit.steps import steps
 from ampere_energy.model.variants import WidthRange
 from studies.freshness import ROOT

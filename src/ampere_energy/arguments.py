@@ -49,6 +49,27 @@ def watt_hours(text: str) -> float | None:
     return float(match[1]) * (1000 if (match[2] or "").lower() == "kwh" else 1)
 
 
+def joules(text: str) -> float | None:
+    """Joules of an energy such as 500J, 20kJ, 1.5MJ or 3Wh."""
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(mJ|J|kJ|MJ|Wh|kWh)", text.strip())
+    if not match or float(match[1]) <= 0:
+        raise RequestError(f"--within {text}", "give an energy such as 500J, 20kJ or 3Wh")
+    return float(match[1]) * {"mJ": 1e-3, "J": 1, "kJ": 1e3, "MJ": 1e6, "Wh": 3600, "kWh": 3.6e6}[match[2]]
+
+
+def share(text: str, option: str) -> float | None:
+    """A share such as 3% or 0.03."""
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", text.strip())
+    value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < value < 1:
+        raise RequestError(f"{option} {text}", "give a share such as 3%")
+    return value
+
+
 def default_name(model: str, device: str) -> str:
     """A profile's name where none was given."""
     return re.sub(r"[^\w.]+", "-", f"{Path(model).name}-{device}").strip("-")
@@ -93,8 +114,13 @@ def prepare_log(path: Path, log: Path, spec: ModelSpec, resume: bool, fresh: boo
     return None
 
 
+def existing_path(name: str) -> Path:
+    """Where the profile of a name or file is."""
+    return profile_path(name) if not Path(name).is_file() else Path(name)
+
+
 def load_profile(name: str) -> Profile:
     """The profile of a name or file."""
     from ampere_energy.fit.profile import load
 
-    return load(profile_path(name) if not Path(name).is_file() else Path(name))
+    return load(existing_path(name))

@@ -19,11 +19,14 @@ from ampere_energy import __version__
 from ampere_energy.arguments import (
     choice,
     default_name,
+    existing_path,
+    joules,
     load_profile,
     numbers,
     prepare_log,
     profile_path,
     seconds,
+    share,
     watt_hours,
 )
 from ampere_energy.errors import AmpereError, CoverageError, DeviceError, FileError, RequestError
@@ -131,9 +134,11 @@ def profile(
     optimizer: OptimizerName = "sgd",
     mode: ModeName = "eager",
     budget: Annotated[str, typer.Option(help="Time for measuring, such as 60s or 2m [default: until precise].")] = "",
-    points: Annotated[int, typer.Option(help="The most points of one kind.")] = 16,
-    guide: Annotated[str, typer.Option(help="Whose uncertainty chooses the next point: energy or time.")] = "energy",
-    method: Annotated[str, typer.Option(help="How kinds are separated and fitted.")] = "paper",
+    points: Annotated[int, typer.Option(help="The most metered points of one kind.")] = 16,
+    target: Annotated[str, typer.Option(help="Stop when members' 90 % intervals are within this share.")] = "5%",
+    rule: Annotated[str, typer.Option(help="What to measure next: guided, variance or random.")] = "guided",
+    guide: Annotated[str, typer.Option(help="Of --method paper: whose variance guides, energy or time.")] = "energy",
+    method: Annotated[str, typer.Option(help="ampere (blocks alone, fitted jointly) or paper.")] = "ampere",
     name: Annotated[str, typer.Option("--out", help="The profile's name or file [default: MODEL-DEVICE].")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what was measured before.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start anew; the old log is kept beside.")] = False,
@@ -148,12 +153,18 @@ def profile(
     log = path.with_suffix(".jsonl")
     from ampere_energy.fit.campaign import profile as run_campaign
     from ampere_energy.fit.profile import Quantity
-    from ampere_energy.fit.rules import Rules
+    from ampere_energy.fit.rules import Rule, Rules
     from ampere_energy.show.plainly import profile_json
     from ampere_energy.show.progress import CampaignDisplay
     from ampere_energy.show.tables import profile_table
 
-    rules = Rules(points=points, guide=choice(Quantity, guide, "--guide"), budget_s=seconds(budget))
+    rules = Rules(
+        points=points,
+        precision=share(target, "--target") or 0.05,
+        guide=choice(Quantity, guide, "--guide"),
+        budget_s=seconds(budget),
+        rule=choice(Rule, rule, "--rule"),
+    )
     spec = replace(_spec(ref), name=model)
     ranges = _ranges(spec, width_step)
     kept = prepare_log(path, log, spec, resume, fresh)
@@ -191,11 +202,13 @@ def estimate(
     mode: ModeName = "eager",
     iterations: Annotated[int, typer.Option(help="Training steps.")] = 1,
     level: Level = 0.9,
-    battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh, to see the share used.")] = "",
+    battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh: the share used, P(fits).")] = "",
+    within: Annotated[str, typer.Option(help="An energy budget, such as 20kJ, to see how likely it is kept.")] = "",
+    refine: Annotated[str, typer.Option(help="Measure this model's blocks until its interval is within, as 3%.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
-    capacity = watt_hours(battery)
+    capacity, budget_j, target = watt_hours(battery), joules(within), share(refine, "--refine")
     ref = _ref(model, input, widths, optimizer, mode)
     learnt = load_profile(profile)
     spec = _spec(ref)
@@ -207,7 +220,34 @@ def estimate(
         result = predict(spec, learnt, iterations=iterations, level=level)
     except CoverageError as error:
         raise CoverageError(error.what, f"run {_profile_command(ref, learnt)}") from error
-    _show(as_json, lambda: estimate_json(result, capacity), lambda: estimate_table(result, capacity))
+    if target is not None:
+        learnt = _refined(spec, learnt, existing_path(profile), target)
+        result = predict(spec, learnt, iterations=iterations, level=level)
+    _show(
+        as_json,
+        lambda: estimate_json(result, capacity, budget_j),
+        lambda: estimate_table(result, capacity, budget_j),
+    )
+
+
+def _refined(spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Profile:
+    """The profile after measuring what this model's interval hangs on; saved, and its measurements logged."""
+    from ampere_energy.fit.campaign import refine
+    from ampere_energy.measure.devices import reopen
+    from ampere_energy.show.units import percent
+
+    with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status("refining") as status:
+
+        def observe(done: int, reach: float) -> None:
+            status.update(f"refining: {done} measured, interval ±{percent(reach)}")
+
+        found = refine(learnt, spec, device, target, log=path.with_suffix(".jsonl"), observe=observe)
+    if found.measurements:
+        found.profile.save(path)
+    _say(f"refined by {found.measurements} measurements to ±{percent(found.reach)}")
+    if found.limit:
+        _say(f"not within ±{percent(target)}: {found.limit}")
+    return found.profile
 
 
 @app.command()
@@ -219,6 +259,7 @@ def measure(
     optimizer: OptimizerName = "sgd",
     mode: ModeName = "eager",
     iterations: Annotated[int, typer.Option(help="Training steps to report for.")] = 1,
+    add_to: Annotated[str, typer.Option("--add-to", help="A profile to teach what is measured.")] = "",
     meter: MeterName = "",
     watts_per_core: Watts = None,
     threads: Threads = None,
@@ -228,6 +269,8 @@ def measure(
     if iterations < 1:
         raise RequestError(f"--iterations {iterations}", "give at least 1")
     ref = _ref(model, input, widths, optimizer, mode)
+    taught = load_profile(add_to) if add_to else None
+    spec = _spec(ref) if taught else None
     from ampere_energy.measure.measurement import REPORT
     from ampere_energy.show.plainly import measurement_json
     from ampere_energy.show.tables import measurement_table
@@ -246,6 +289,15 @@ def measure(
         lambda: measurement_json(result, str(ref), iterations),
         lambda: measurement_table(result, str(ref), iterations),
     )
+    if taught is not None and spec is not None:
+        from ampere_energy.fit.campaign import add
+        from ampere_energy.measure.store import MeasurementLog
+
+        path = existing_path(add_to)
+        learnt = add(taught, spec.blocks, result)
+        MeasurementLog(path.with_suffix(".jsonl")).append(result)
+        learnt.save(path)
+        _say(f"added to {path}")
 
 
 @app.command()

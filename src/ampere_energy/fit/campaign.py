@@ -11,7 +11,7 @@ from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.fit.guide import Offer, best
 from ampere_energy.fit.guided import REACH_90, Guided, observation
 from ampere_energy.fit.learn import learn
-from ampere_energy.fit.nets import Net, NetFit
+from ampere_energy.fit.nets import Net, NetFit, Observation
 from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Request, Rules, Status
@@ -173,7 +173,8 @@ def refine(
     nets, kept = _joint(profile), MeasurementLog(Path(log)) if log is not None else None
     asked = _net(nets, spec.blocks)
     twin = Mode.GRAPH if captures_alone(device, spec) else spec.training.mode
-    blocks = {((index, block.point),): block for (index, _), block in zip(asked, spec.blocks, strict=True)}
+    places = zip(asked, spec.blocks, strict=True)
+    blocks: dict[Net, Block] = {((index, block.point),): block for (index, _), block in places}
     costs, done = {True: 2.0, False: 0.1}, 0
     offers = {(net, metered) for net in blocks for metered in (True, False)}
     while (reach := _reach(nets, asked)) > target and offers:
@@ -216,12 +217,11 @@ def _net(nets: NetFit, blocks: Sequence[Block]) -> Net:
     return tuple((place, block.point) for place, block in places if place is not None)
 
 
-def _with(profile: Profile, nets: NetFit, observations: Sequence[object], cost_s: float) -> Profile:
-    again = learn(nets.subjects, observations, idle_w=nets.idle_w, before=nets, iterations=10)  # type: ignore[arg-type]
+def _with(profile: Profile, nets: NetFit, observations: Sequence[Observation], cost_s: float) -> Profile:
+    again = learn(nets.subjects, observations, idle_w=nets.idle_w, before=nets, iterations=10)
     return replace(profile, nets=again, measurements=profile.measurements + 1, profile_s=profile.profile_s + cost_s)
 
 
 def _reach(nets: NetFit, asked: Net) -> float:
     """Half the 90 % interval of a network's energy, as a share."""
-    covariance, energy = nets.posterior([asked])
-    return REACH_90 * float(covariance[energy][:, energy][0, 0]) ** 0.5
+    return float(REACH_90 * nets.posterior([asked])[1, 1] ** 0.5)

@@ -1,8 +1,8 @@
 """What to measure next: the measurement that lowers the variance of the asked-for estimates most, per second it costs.
 
-An *offer* is a network that could be timed (milliseconds) or metered (seconds). What it would teach about an estimate q
-follows from the joint posterior alone: its row r has covariance c with q and variance v, noise included, and takes c²/v off
-q's variance. Offers are taken greedily, the posterior updated after each as if it had been measured.
+An *offer* is a network that could be timed (milliseconds) or metered (seconds). What it would teach about an estimate
+q follows from the joint posterior alone: its row has covariance c with q and variance v, noise included, and takes
+c²/v off q's variance. Offers are taken greedily, the posterior updated after each as if it had been measured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ampere_energy.fit.nets import Array, Net, NetFit
+from ampere_energy.fit.nets import Net, NetFit
+from ampere_energy.fit.physics import Array
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: 
     """
     nets = list(dict.fromkeys((*questions, *(offer.net for offer in offers))))
     place = {net: i for i, net in enumerate(nets)}
-    covariance, _ = fit.posterior(nets)
+    covariance = fit.posterior(nets)
     asked = [len(nets) + place[net] for net in questions]
     chosen: list[Offer] = []
     left = list(offers)

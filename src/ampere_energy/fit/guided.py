@@ -1,8 +1,8 @@
 """The guided campaign: time densely, meter sparsely, and ask for what teaches most about whole models per second.
 
-It opens with a fixed design, in shuffled order so that drift is not mistaken for width: every kind timed at its bounds and
-at a few widths in between, metered at three of them, and some whole members metered, which alone can tell what blocks
-cost in company. Then rounds of the most telling measurements (`guide`) over a sample of the family's members,
+It opens with a fixed design, in shuffled order so that drift is not mistaken for width: every kind timed at its bounds
+and at a few widths in between, metered at three of them, and some whole members metered, which alone can tell what
+blocks cost in company. Then rounds of the most telling measurements (`guide`) over a sample of the family's members,
 until their intervals are narrow enough, the time is spent, or the points are.
 
 All choices follow from the records alone, in their order, so a killed campaign resumes where it was.
@@ -109,8 +109,8 @@ class Guided:
     @lru_cache(maxsize=2)  # noqa: B019 - lives as long as the campaign
     def _uncertainty(self, count: int) -> float:
         """Half the 90 % interval of a member's energy, as a share, the mean over the questions."""
-        covariance, energy = self._learn(count).posterior(self.questions)
-        return float(np.mean(REACH_90 * np.sqrt(np.maximum(np.diagonal(covariance)[energy], 0.0))))
+        variances = np.diagonal(self._learn(count).posterior(self.questions))[QUESTIONS:]
+        return float(np.mean(REACH_90 * np.sqrt(np.maximum(variances, 0.0))))
 
     def _start(self, count: int) -> int:
         """How many records there were when the current round began."""

@@ -24,8 +24,8 @@ from functools import cached_property
 import numpy as np
 
 from ampere_energy.fit.gp import LogNormal
+from ampere_energy.fit.physics import Array
 
-Array = np.ndarray
 TILE = 64
 OCTAVES = 4.0
 _ROOT5 = math.sqrt(5.0)

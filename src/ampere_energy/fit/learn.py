@@ -14,8 +14,8 @@ from scipy.optimize import minimize, nnls
 
 from ampere_energy.fit.gp import LogNormal
 from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, Pair, correlation
-from ampere_energy.fit.nets import Array, Host, Net, NetFit, Observation, Rows, Subject, start, works_of
-from ampere_energy.fit.physics import Mean, fit_mean
+from ampere_energy.fit.nets import Host, Net, NetFit, Observation, Rows, Subject, start, works_of
+from ampere_energy.fit.physics import Array, Mean, fit_mean
 
 NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
 """Priors of how repeats differ beyond what each measurement states of itself: time, energy."""
@@ -146,6 +146,7 @@ class Evidence:
         return np.asarray(result.x)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
+        """The value at θ, and its gradient."""
         rows = self.rows
         time_hyper, power_hyper, noise = self.unpack(theta)
         total = self.context + np.diag(rows.variances(noise))
@@ -183,13 +184,13 @@ class Evidence:
             for w, (pair, span) in enumerate(zip(self.pairs, rows.spans, strict=True)):
                 own = shares[:, span]
                 pull = own.T @ inner @ own
-                for component, (value, fall, lengths) in zip(components, parts[part][w], strict=True):
-                    by_site = 2 * (pull * value).sum(1)
+                for component, (covariance, fall, reach) in zip(components, parts[part][w], strict=True):
+                    by_site = 2 * (pull * covariance).sum(1)
                     gradient += np.bincount(pair.a.kinds, by_site, minlength=len(self.works[w])).tolist()
                     weighted = pull * fall
                     gradient += [
                         float((weighted * square).sum() / length**2)
-                        for square, length in zip(pair.squares(component), lengths, strict=False)
+                        for square, length in zip(pair.squares(component), reach, strict=False)
                     ]
         diagonal = np.diagonal(inner)
         gradient += [float(2 * noise[q] ** 2 * diagonal[rows.is_energy == bool(q)].sum()) for q in (0, 1)]

@@ -28,11 +28,10 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from ampere_energy.errors import AmpereError
 from ampere_energy.fit.kernels import POWER, TIME, Hyper, Pair, Sites, between, covariance, slope
-from ampere_energy.fit.physics import Mean, terms
+from ampere_energy.fit.physics import Array, Mean, terms
 from ampere_energy.model.blocks import Point
 from ampere_energy.model.variants import Domain
 
-Array = np.ndarray
 Net = tuple[tuple[int, Point], ...]
 CONTEXT_TIME, CONTEXT_POWER, CONTEXT_OWN = 0.03, 0.01, 0.015
 """Prior standard deviations of the context: whole networks of `data/h200-lab/blocks.json` against their blocks."""
@@ -107,7 +106,10 @@ class Host:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """N networks of one structure, B blocks each: totals (N,), blocks' shares (N, B), covariances of logarithms (N,)."""
+    """N networks of one structure, B blocks each.
+
+    Totals (N,), blocks' own parts (N, B), and variances and covariance of the totals' logarithms (N,).
+    """
 
     time_s: Array
     energy_j: Array
@@ -201,8 +203,8 @@ class NetFit:
         parts = [state.predict(kinds, [p[start : start + _CHUNK] for p in points]) for start in range(0, count, _CHUNK)]
         return Prediction(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PREDICTED))
 
-    def posterior(self, nets: Sequence[Net]) -> tuple[Array, Array]:
-        """Joint covariance of the logarithms of networks' times, then energies (2n, 2n); and which rows are energies."""
+    def posterior(self, nets: Sequence[Net]) -> Array:
+        """Joint covariance of the logarithms of n networks' times, then energies: (2n, 2n)."""
         return self._state.posterior(nets)
 
     def left_out(self) -> tuple[Array, Array]:
@@ -215,7 +217,7 @@ class NetFit:
     def block_std(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
         """Standard deviations of the logarithms of blocks' energies, one network: shape (B,)."""
         alone = [self._state.predict([kind], [point[:1]]) for kind, point in zip(kinds, points, strict=True)]
-        return np.sqrt(np.array([float(part.energy_var[0]) for part in alone]))
+        return np.array([float(part.energy_var[0]) ** 0.5 for part in alone])
 
     def gradient(self, kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """Derivatives of blocks' energies and times with respect to their own widths: B arrays (N, axes) each."""
@@ -235,6 +237,18 @@ def works_of(subjects: Sequence[Subject]) -> tuple[tuple[int, ...], ...]:
     for index, subject in enumerate(subjects):
         works.setdefault((subject.work, len(subject.domain)), []).append(index)
     return tuple(tuple(members) for members in works.values())
+
+
+def seen_alone(fit: NetFit | None) -> list[tuple[Subject, int, int]]:
+    """Each subject with how often it was metered and timed by itself."""
+    found = []
+    for index, subject in enumerate(fit.subjects if fit is not None else ()):
+        own = [
+            o for o in (fit.observations if fit is not None else ()) if len(o.blocks) == 1 and o.blocks[0][0] == index
+        ]
+        metered = sum(o.energy_j is not None for o in own)
+        found.append((subject, metered, len(own) - metered))
+    return found
 
 
 class Rows:
@@ -302,7 +316,7 @@ class Rows:
         mine, others = (np.array([names[r.observations[n].blocks] for n in r.net]) for r in (self, other))
         together = CONTEXT_TIME**2 + CONTEXT_OWN**2 * np.equal(mine[:, None], others[None, :])
         power = CONTEXT_POWER**2 * (self.is_energy[:, None] & other.is_energy[None, :])
-        return self.company[:, None] * other.company[None, :] * (together + power)
+        return np.asarray(self.company[:, None] * other.company[None, :] * (together + power))
 
     def covariance(self, blocks: Sequence[Array], shares: Array) -> Array:
         """Σ ω K ωᵀ over the works, for covariances of each work's own blocks."""
@@ -313,7 +327,7 @@ class Rows:
 
     def variances(self, noise: tuple[float, float]) -> Array:
         """Each row's noise."""
-        return self.errors**2 + np.where(self.is_energy, noise[1], noise[0]) ** 2 + _JITTER
+        return np.asarray(self.errors**2 + np.where(self.is_energy, noise[1], noise[0]) ** 2 + _JITTER)
 
 
 class State:
@@ -342,8 +356,8 @@ class State:
         w = rows.company * alpha
         self.context_time, self.context_power = CONTEXT_TIME**2 * w.sum(), CONTEXT_POWER**2 * w[rows.is_energy].sum()
 
-    def posterior(self, nets: Sequence[Net]) -> tuple[Array, Array]:
-        """Joint covariance of the logarithms of networks' times, then energies; and which rows are energies."""
+    def posterior(self, nets: Sequence[Net]) -> Array:
+        """See `NetFit.posterior`."""
         fit, data = self.fit, self.rows
         asked = Rows(fit.subjects, [Observation(net, 1.0, 1.0, 0.0) for net in nets], fit.time, fit.energy)
         g, p = np.zeros(len(asked.atoms)), np.zeros(len(asked.atoms))
@@ -368,7 +382,7 @@ class State:
                 within += own[:, mine] @ prior @ own[:, mine].T
                 toward += own[:, mine] @ cross[part][w] @ their[:, theirs].T
         known = solve_triangular(self.factor, toward.T, lower=True, check_finite=False)
-        return within - known.T @ known, asked.is_energy
+        return np.asarray(within - known.T @ known)
 
     def left_out(self) -> tuple[Array, Array]:
         """See `NetFit.left_out`."""
@@ -423,11 +437,11 @@ class State:
         alone = company**2 * (CONTEXT_TIME**2 + CONTEXT_OWN**2)
         time_var, joint_var = np.full(count, alone), np.full(count, alone)
         energy_var = np.full(count, alone + company**2 * CONTEXT_POWER**2)
-        for i, (work, a) in enumerate(sites):
-            for j, (other, b) in enumerate(sites):
+        for i, (work, one) in enumerate(sites):
+            for j, (other, two) in enumerate(sites):
                 if work == other:
-                    kt = between(TIME, fit.time_hyper[work], a, b)
-                    kp = between(POWER, fit.power_hyper[work], a, b)
+                    kt = between(TIME, fit.time_hyper[work], one, two)
+                    kp = between(POWER, fit.power_hyper[work], one, two)
                     time_var += in_time[:, i] * in_time[:, j] * kt
                     joint_var += in_time[:, i] * in_energy[:, j] * kt
                     energy_var += in_energy[:, i] * in_energy[:, j] * (kt + kp)

@@ -4,25 +4,27 @@ For widths a (read) and b (given), with weights that are never negative:
 
     m(a, b) = w₀ + w₁·a·b + w₂·a + w₃·b + w₄·a·odd(a) + w₅·b·odd(b)          one width: w₀ + w₁·a + w₂·a·odd(a)
 
-A width above 8 that is no multiple of 8 is *odd*: devices have slower kernels for it, or fill it up. Energy follows time
-there: its mean is w₀ + w₁·a·b + w₂·a + w₃·b, lifted by what oddness adds to the time.
+A width above 8 that is no multiple of 8 is *odd*: devices have slower kernels for it, or fill it up. Energy follows
+time there: its mean is w₀ + w₁·a·b + w₂·a + w₃·b, lifted by what oddness adds to the time.
 
-A network's value is the sum over its blocks plus a base that every step pays once. All weights are fitted at once by
-non-negative least squares on relative errors, with large residuals weighed down: a kernel that a device picks
+A network's value is the sum over its blocks plus a base that every step pays once. All weights are fitted at once
+by non-negative least squares on relative errors, with large residuals weighed down: a kernel that a device picks
 for one odd width must not bend the mean of all others.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import nnls
 
 from ampere_energy.model.blocks import Point
 
-Array = np.ndarray
+Array = npt.NDArray[np.float64]
 TILE_STEP = 8
 _USUAL = 0.03
 _ROUNDS = 3
@@ -71,13 +73,14 @@ class Mean:
             return np.zeros(points.shape)
         odd_part = w[-axes:] * odd(points)
         if axes == 1:
-            return w[1] + odd_part
-        return np.stack((w[1] * points[:, 1] + w[2], w[1] * points[:, 0] + w[3]), axis=1) + odd_part
+            return np.asarray(w[1] + odd_part)
+        both = np.stack((w[1] * points[:, 1] + w[2], w[1] * points[:, 0] + w[3]), axis=1)
+        return np.asarray(both + odd_part)
 
 
 def odd(points: Array) -> Array:
     """1 for widths above 8 that are no multiple of it, else 0: the shape of `points`."""
-    return ((np.round(points) % TILE_STEP != 0) & (points > TILE_STEP)).astype(float)
+    return np.asarray((np.round(points) % TILE_STEP != 0) & (points > TILE_STEP), dtype=float)
 
 
 def terms(axes: int) -> int:
@@ -125,5 +128,5 @@ def fit_mean(
         misses = np.abs(relative / scale @ weights - 1)
         trust = 1 / np.sqrt(np.maximum(misses, _USUAL) / _USUAL)
     weights = weights / scale
-    parts = [tuple(map(float, weights[a:b])) for a, b in zip(ends, ends[1:], strict=False)]
+    parts = [tuple(map(float, weights[a:b])) for a, b in itertools.pairwise(ends)]
     return Mean(float(weights[0]), tuple(parts))

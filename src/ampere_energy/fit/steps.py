@@ -1,6 +1,7 @@
 """Whole steps from their resources: device, host and waiting (resource additivity).
 
-    T_host = h₀ + Σ h      T_busy = d₀ + Σ d + gap      T = E[max(T_host, T_busy)]      E = e₀ + Σ e + P_idle · (T − d₀ − Σ d)
+    T_host = h₀ + Σ h      T_busy = d₀ + Σ d + gap      T = E[max(T_host, T_busy)]
+    E = e₀ + Σ e + P_idle · (T − d₀ − Σ d)
 
 The host's times scatter, so near balance the expected maximum lies above both, by up to 0.4 of the scatter. Where a
 step is launched whole (a captured graph), or host and device are one (a CPU), only the device's part remains.
@@ -16,7 +17,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from ampere_energy.errors import CoverageError
-from ampere_energy.fit.nets import Array, NetFit
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.physics import Array
 
 _SURE = 1e-3
 

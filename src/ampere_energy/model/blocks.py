@@ -88,13 +88,13 @@ class Kind:
 
     @cached_property
     def work(self) -> str:
-        """What kinds share whose main layer does the same at the same size: a device picks the same kernels for them."""
+        """Common to kinds whose main layer does the same at the same size: a device picks the same kernels for them."""
         same = (self.main, self.spatial, self.fixed, self.input_grad, self.training)
         return f"{self.main.op}-{digest(same)}"
 
     @cached_property
     def structure(self) -> str:
-        """What kinds share whose steps issue the same operations, whatever their sizes."""
+        """Common to kinds whose steps issue the same operations, whatever their sizes."""
         operations = " ".join(step.op for step in self.layers)
         return f"{operations}{' ↑' if self.input_grad else ''} {self.training.optimizer}"
 

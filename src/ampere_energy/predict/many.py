@@ -8,7 +8,8 @@ from statistics import NormalDist
 import numpy as np
 
 from ampere_energy.errors import CoverageError, RequestError
-from ampere_energy.fit.nets import Array, NetFit
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.physics import Array
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.steps import Steps, steps
 from ampere_energy.model.blocks import ModelSpec

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ampere_energy.fit.nets import seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.zoo.families import Family
 from ampere_energy.plain import encode
-from ampere_energy.predict.estimate import Estimate
+from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
 from ampere_energy.predict.evaluate import Trial, score
 
 
@@ -55,11 +56,15 @@ def profile_json(profile: Profile, path: str) -> dict[str, Any]:
         "kinds": [
             {"kind": f.kind.id, "role": f.kind.role.value, "layers": f.kind.label, "points": len(f.points)}
             for f in profile.kinds
+        ]
+        + [
+            {"kind": s.id, "widths": [str(r) for r in s.domain], "points": metered, "timings": timed}
+            for s, metered, timed in seen_alone(profile.nets)
         ],
     }
 
 
-def estimate_json(estimate: Estimate, battery_wh: float | None = None) -> dict[str, Any]:
+def estimate_json(estimate: Estimate, battery_wh: float | None = None, within_j: float | None = None) -> dict[str, Any]:
     """`ampere estimate --json`."""
     record = {
         "model": estimate.model,
@@ -77,11 +82,16 @@ def estimate_json(estimate: Estimate, battery_wh: float | None = None) -> dict[s
             {"name": b.name, "kind": b.kind, "energy_j": b.energy_j, "std_j": b.std_j, "time_s": b.time_s}
             for b in estimate.blocks
         ],
+        "other_j": estimate.other_j,
+        "busy": estimate.busy,
         "unattributed": list(estimate.unattributed),
         "doubts": list(estimate.doubts),
     }
     if battery_wh is not None:
-        record["battery"] = {"capacity_wh": battery_wh, "share": estimate.battery_share(battery_wh)}
+        fits = estimate.probability_within(battery_wh * JOULES_PER_WH)
+        record["battery"] = {"capacity_wh": battery_wh, "share": estimate.battery_share(battery_wh), "p_fits": fits}
+    if within_j is not None:
+        record["within"] = {"budget_j": within_j, "p_fits": estimate.probability_within(within_j)}
     return record
 
 

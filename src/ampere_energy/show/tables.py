@@ -5,14 +5,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ampere_energy.fit.nets import NetFit, seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance, durations, energies
 from ampere_energy.model.blocks import ModelSpec
-from ampere_energy.predict.estimate import Estimate
+from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
 from ampere_energy.predict.evaluate import Trial, score
 from ampere_energy.show.units import bar, duration, percent, si
 
@@ -49,12 +51,35 @@ def profile_table(profile: Profile) -> RenderableType:
             str(len(fit.points)),
             _range(fit.energy.values, "J"),
         )
+    if profile.nets is not None:
+        return _joint_table(profile, profile.nets, state)
     spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
     about = "kinds that are not the model's own feed and read the others, and are subtracted"
     return Group(table, Text(about, style="dim"), Text(spent, style="dim"))
 
 
-def estimate_table(estimate: Estimate, battery_wh: float | None = None) -> RenderableType:
+def _joint_table(profile: Profile, nets: NetFit, state: str) -> RenderableType:
+    table = _table("kind", title=f"{profile.model} on {profile.device.name}, method {profile.method}{state}")
+    for name in ("widths", "metered", "timed", "energy"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for index, (subject, metered, timed) in enumerate(seen_alone(nets)):
+        values = [
+            o.energy_j for o in nets.observations if [k for k, _ in o.blocks] == [index] and o.energy_j is not None
+        ]
+        widths = " × ".join(map(str, subject.domain))
+        table.add_row(subject.id, widths, str(metered), str(timed), _range(values, "J") if values else "")
+    whole = sum(len(o.blocks) > 1 for o in nets.observations)
+    errors, _ = nets.left_out()
+    spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
+    about = f"blocks alone and {whole} whole networks; each predicted from all others, the median error is"
+    return Group(
+        table, Text(f"{about} {percent(float(np.median(np.abs(errors))))}", style="dim"), Text(spent, style="dim")
+    )
+
+
+def estimate_table(
+    estimate: Estimate, battery_wh: float | None = None, within_j: float | None = None
+) -> RenderableType:
     """`ampere estimate`."""
     low, high = estimate.interval_j
     table = _table("block", "kind", title=f"{estimate.model}: {_steps(estimate.iterations)} on {estimate.device.name}")
@@ -71,6 +96,9 @@ def estimate_table(estimate: Estimate, battery_wh: float | None = None) -> Rende
             si(block.time_s, "s"),
             f"{bar(share)} {percent(share)}",
         )
+    if estimate.other_j > 0.0005 * estimate.energy_j:
+        part = estimate.other_j / estimate.energy_j
+        table.add_row("step", "base, waiting", si(estimate.other_j, "J"), "", "", f"{bar(part)} {percent(part)}")
     rows = [
         ("energy", f"{si(estimate.energy_j, 'J')}  ({si(estimate.energy_wh, 'Wh')})"),
         (f"{estimate.level:.0%} interval", f"{si(low, 'J')} – {si(high, 'J')}"),
@@ -78,7 +106,12 @@ def estimate_table(estimate: Estimate, battery_wh: float | None = None) -> Rende
         ("average power", si(estimate.power_w, "W")),
     ]
     if battery_wh is not None:
-        rows.append((f"of a {battery_wh:g} Wh battery", f"{100 * estimate.battery_share(battery_wh):.3g} %"))
+        used, fits = estimate.battery_share(battery_wh), estimate.probability_within(battery_wh * JOULES_PER_WH)
+        rows.append((f"of a {battery_wh:g} Wh battery", f"{100 * used:.3g} %, P(fits) {_likely(fits)}"))
+    if within_j is not None:
+        rows.append((f"P(within {si(within_j, 'J')})", _likely(estimate.probability_within(within_j))))
+    if estimate.busy < 0.95:
+        rows.append(("device busy", f"{percent(estimate.busy)} of the time; the rest waits for the host"))
     rows.append(("provenance", f"predicted from {source(estimate.meter)}"))
     rows += [("doubt", doubt) for doubt in estimate.doubts]
     return Group(table, _facts(rows), _unattributed(estimate.unattributed))
@@ -141,6 +174,12 @@ def source(meter: MeterInfo) -> str:
     if meter.provenance is Provenance.SIMULATED:
         return "SIMULATED energy (no device was used)"
     return f"{meter.provenance} energy ({meter}; {', '.join(meter.domains)})"
+
+
+def _likely(probability: float) -> str:
+    if probability > 0.999:
+        return "over 99.9 %"
+    return "under 0.1 %" if probability < 0.001 else percent(probability)
 
 
 def _steps(iterations: int) -> str:
