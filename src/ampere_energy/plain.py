@@ -15,6 +15,7 @@ import math
 import reprlib
 import types
 import typing
+from collections import Counter
 from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar
@@ -22,6 +23,8 @@ from typing import Any, TypeVar
 from ampere_energy.errors import AmpereError, FileError
 
 T = TypeVar("T")
+_MOST_ITEMS = 2**17
+_LONGEST = 300
 
 
 def encode(value: Any) -> Any:
@@ -47,11 +50,26 @@ def digest(value: Any) -> str:
 
 
 def parse_json(text: str | bytes, where: str) -> Any:
-    """JSON text to values; broken text is a `FileError`."""
+    """JSON text to values; broken text, or an object with a field twice, is a `FileError`."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{where} is not JSON ({error})", "is it the right file, or was it cut short?") from error
+        raise FileError(
+            f"{where} is not JSON ({_cut(error)})", "is it the right file, or was it cut short?"
+        ) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the field {twice[:60]!r} stands there twice")
+    return found
+
+
+def _cut(error: Exception) -> str:
+    text = str(error)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 @cache
@@ -102,12 +120,14 @@ def _decode_dataclass(cls: type[Any], data: Any, where: str) -> Any:
     except AmpereError:
         raise
     except (ValueError, TypeError, KeyError, IndexError, ArithmeticError) as error:
-        raise FileError(f"{where} is not valid: {error}") from error
+        raise FileError(f"{where} is not valid: {_cut(error)}") from error
 
 
 def _decode_tuple(args: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
     if not isinstance(data, list):
         raise _unexpected(where, "a list", data)
+    if len(data) > _MOST_ITEMS:
+        raise FileError(f"{where} has {len(data)} items, more than {_MOST_ITEMS}")
     if len(args) == 2 and args[1] is Ellipsis:
         return tuple(_decode(args[0], item, f"{where}[{i}]") for i, item in enumerate(data))
     if len(data) != len(args):

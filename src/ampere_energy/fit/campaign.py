@@ -23,6 +23,7 @@ from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import WidthRange, alone, lessons
 
 METHODS = ("ampere", "paper")
+_REPEATS = 3
 Campaign = Guided | Subtracting
 
 
@@ -176,11 +177,11 @@ def refine(
     places = zip(asked, spec.blocks, strict=True)
     blocks: dict[Net, Block] = {((index, block.point),): block for (index, _), block in places}
     costs, done = {True: 2.0, False: 0.1}, 0
-    offers = {(net, metered) for net in blocks for metered in (True, False)}
+    offers = [(net, metered) for net in blocks for metered in (True, False) for _ in range(_REPEATS)]
     while (reach := _reach(nets, asked)) > target and offers:
-        ranked = [Offer(net, metered, costs[metered]) for net, metered in sorted(offers)]
+        ranked = [Offer(net, metered, costs[metered]) for net, metered in dict.fromkeys(offers)]
         chosen = best(nets, [asked], ranked, 1)[0]
-        offers.discard((chosen.net, chosen.metered))
+        offers.remove((chosen.net, chosen.metered))
         kind = blocks[chosen.net].kind
         kind = replace(kind, training=replace(kind.training, mode=twin))
         record = _measure(device, Request(alone(kind, blocks[chosen.net].point), chosen.metered))
@@ -197,7 +198,7 @@ def refine(
         observe(done, _reach(nets, asked))
     limit = None
     if reach > target:
-        limit = "every block is measured; what blocks cost in company remains: measure the model with --add-to"
+        limit = "every block is measured often enough; what they cost in company remains: ampere measure --add-to tells"
     return Refined(profile, reach, done, limit)
 
 

@@ -23,14 +23,14 @@ gradient ½ tr((ααᵀ − K⁻¹) ∂K/∂θ). Inputs are expected in the unit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
-from scipy.optimize import minimize
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ampere_energy.errors import AmpereError
 
@@ -77,6 +77,7 @@ class Priors:
 
 PRIORS = Priors()
 _BOUNDS = {"lengthscale": (1e-2, 1e4), "outputscale": (1e-3, 1e6), "noise": (1e-8, 1e1)}
+_STEPS, _HALVINGS, _STRIDE, _ENOUGH = 300, 30, 2.0, 1e-11
 _STARTS = ((0.3, 1.0, 1e-2), (1.0, 1.0, 1e-4), (3.0, 3.0, 1e-3))
 
 
@@ -169,21 +170,32 @@ def fit(
         starts: (lengthscale, outputscale, noise) to climb from, for standardised targets.
         start: hyperparameters of an earlier fit, to climb from once instead.
     """
-    known = torch.zeros_like(y) if known_noise is None else known_noise
-    mean = float(y.mean())
-    scale = float(y.std()) if len(y) > 1 else 0.0
-    if scale <= 1e-9 * abs(mean):
-        scale = 0.1 * abs(mean) or 1.0
-    problem = _Problem(x, (y - mean) / scale, known / scale**2, priors)
-    if start is None:
-        firsts = [([lengthscale] * x.shape[1], outputscale, noise) for lengthscale, outputscale, noise in starts]
-    else:
-        firsts = [(list(start.lengthscales), start.outputscale / scale**2, start.noise / scale**2)]
-    climbs = [problem.climb(np.log([*lengthscales, *rest])) for lengthscales, *rest in firsts]
-    best = min(climbs, key=lambda result: result[0])[1]
+    with _one_thread():
+        known = torch.zeros_like(y) if known_noise is None else known_noise
+        mean = float(y.mean())
+        scale = float(y.std()) if len(y) > 1 else 0.0
+        if scale <= 1e-9 * abs(mean):
+            scale = 0.1 * abs(mean) or 1.0
+        problem = _Problem(x, (y - mean) / scale, known / scale**2, priors)
+        if start is None:
+            firsts = [[lengthscale] * x.shape[1] + rest for lengthscale, *rest in starts]
+        else:
+            firsts = [[*start.lengthscales, start.outputscale / scale**2, start.noise / scale**2]]
+        best = min((problem.climb(np.log(first)) for first in firsts), key=lambda result: result[0])[1]
     *lengthscales, outputscale, noise = np.exp(best)
     hyper = Hyper(mean, tuple(map(float, lengthscales)), float(outputscale) * scale**2, float(noise) * scale**2)
     return GaussianProcess(x, y, known, hyper)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small matrices on one thread: torch's and scipy's thread pools otherwise wait for each other (10× and more)."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _Problem:
@@ -197,7 +209,6 @@ class _Problem:
         n, d = points.shape
         self.y, self.known = y.detach().numpy(), known.detach().numpy()
         self.squares = ((points[:, None, :] - points[None, :, :]) ** 2).transpose(2, 0, 1).reshape(d, n * n)
-        self.twice = np.tril(np.full((n, n), 2.0), -1) + np.eye(n)  # a symmetric sum from the lower triangle
         names = ["lengthscale"] * d + ["outputscale", "noise"]
         self.bounds = np.log([_BOUNDS[name] for name in names])
         own = [getattr(priors, name) for name in names] if priors is not None else []
@@ -205,10 +216,41 @@ class _Problem:
         self.sigmas = np.array([prior.sigma for prior in own])
 
     def climb(self, first: Array) -> tuple[float, Array]:
-        """The best value and θ reached from a start."""
-        begin = np.clip(first, self.bounds[:, 0], self.bounds[:, 1])
-        result = minimize(self, begin, jac=True, method="L-BFGS-B", bounds=self.bounds, options={"ftol": 1e-11})
-        return float(result.fun), np.asarray(result.x)
+        """The best value and θ reached from a start: BFGS, projected onto the bounds.
+
+        SciPy's own starts threads for a handful of numbers, which on a busy machine takes longer than the whole fit.
+        """
+        low, high = self.bounds.T
+        theta = np.clip(first, low, high)
+        value, gradient = self(theta)
+        curve, fresh = np.eye(len(theta)), True
+        for _ in range(_STEPS):
+            free = ~(((theta <= low) & (gradient > 0)) | ((theta >= high) & (gradient < 0)))
+            step = free * (curve @ (free * -gradient))
+            step /= max(1.0, float(np.abs(step).max()) / _STRIDE)
+            after, new, slope = theta, math.inf, gradient
+            for halving in range(_HALVINGS):
+                after = np.clip(theta + 0.5**halving * step, low, high)
+                new, slope = self(after)
+                if new <= value + 1e-4 * float(gradient @ (after - theta)):
+                    break
+            if not value - new > _ENOUGH * max(1.0, abs(value)):
+                if new < value:
+                    theta, value, gradient = after, new, slope
+                if fresh:
+                    break
+                curve, fresh = np.eye(len(theta)), True
+                continue
+            moved, change = after - theta, slope - gradient
+            theta, value, gradient = after, new, slope
+            bend = float(moved @ change)
+            if bend > 1e-12:
+                if fresh:
+                    curve, fresh = np.eye(len(theta)) * bend / float(change @ change), False
+                turned = curve @ change
+                curve += (1 + float(change @ turned) / bend) / bend * moved[:, None] * moved
+                curve -= (turned[:, None] * moved + moved[:, None] * turned) / bend
+        return value, theta
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         n, d = len(self.y), len(self.squares)
@@ -222,9 +264,9 @@ class _Problem:
         factor, info = dpotrf(total, lower=1, clean=1)
         if info:
             return math.inf, np.zeros(d + 2)  # no valid process here: as unlikely as can be
-        alpha = dpotrs(factor, self.y, lower=1)[0]
-        inverse = dpotri(factor, lower=1)[0]
-        inner = alpha[:, None] * alpha - inverse * self.twice
+        half = dtrtri(factor, lower=1)[0]  # other solvers start threads, however small the matrix
+        alpha = half.T @ (half @ self.y)
+        inner = alpha[:, None] * alpha - half.T @ half
         flat = inner.ravel()
         value = -0.5 * (self.y @ alpha) - np.log(factor.diagonal()).sum() - 0.5 * n * math.log(2 * math.pi)
         slope_k = (5 / 3) * (1 + r) * decay  # ∂k/∂log ℓₖ = slope_k · (Δₖ/ℓₖ)²

@@ -14,6 +14,7 @@ import numpy as np
 
 from ampere_energy.fit.nets import Net, NetFit
 from ampere_energy.fit.physics import Array
+from ampere_energy.fit.threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: 
         offers: what could be measured.
         count: how many to take.
     """
+    with one_thread():
+        return _best(fit, questions, offers, count)
+
+
+def _best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: int) -> list[Offer]:
     nets = list(dict.fromkeys((*questions, *(offer.net for offer in offers))))
     place = {net: i for i, net in enumerate(nets)}
     covariance = fit.posterior(nets)

@@ -28,11 +28,12 @@ from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Domain, Variant, WidthRange, alone, block_domains, member
 
 QUESTIONS = 48
-ROUND = 8
+ROUND = 16
 REACH_90 = 1.645
-_INSIDE = 4
-_WHOLE = 3
+_INSIDE = 10
+_WHOLE = 2
 _TRIED = 20
+_TRIED_WHOLE = 4
 _TIMINGS = 5
 _GROWTH = 1.25
 _USUAL_COST = {True: 2.0, False: 0.1}
@@ -52,6 +53,7 @@ class Guided:
         self.spec, self.rules, self.captures = spec, rules, captures
         if ranges is None:
             ranges = [WidthRange(1, block.width_out) for block in spec.blocks[:-1]]
+        self.ranges = ranges
         self.domains = block_domains(spec, ranges)
         self.kinds = list(self.domains)
         self.subjects = tuple(subject(kind, domain) for kind, domain in self.domains.items())
@@ -172,7 +174,7 @@ class Guided:
             corners = bounds(domain)
             inside = [tuple(r[draw.randrange(len(r))] for r in domain) for _ in range(_INSIDE * len(domain))]
             points = list(dict.fromkeys((*corners, *inside)))
-            looked = list(dict.fromkeys((corners[0], corners[-1], *inside[:1])))
+            looked = list(dict.fromkeys((corners[0], *inside[:1])))
             metered += [Request(self._block(kind, point), True) for point in looked]
             if self.rules.timings:
                 timed += [Request(self._block(kind, point), False) for point in points]
@@ -193,10 +195,12 @@ class Guided:
         return self.rules.budget_s is not None and spent >= self.rules.budget_s
 
     def _known(self, count: int) -> bool:
-        """Whether every kind was metered, and seen at two points."""
-        seen = {kind: [o for o in self.observations(count) if o.blocks[0][0] == kind and len(o.blocks) == 1]
-                for kind in range(len(self.kinds))}  # fmt: skip
-        return all(any(o.energy_j is not None for o in own) and len(own) > 1 for own in seen.values())
+        """Whether every kind was metered, and seen at two points, by itself."""
+        seen: dict[int, list[bool]] = {}
+        for net, record in self._records[:count]:
+            if len(net) == 1 and record.infeasible is None:
+                seen.setdefault(net[0][0], []).append(isinstance(record, Measurement))
+        return len(seen) == len(self.kinds) and all(any(own) and len(own) > 1 for own in seen.values())
 
     def _learn(self, count: int, fresh: bool = False) -> NetFit:
         """The fit to the first records; hyperparameters are learnt anew only when a quarter more are in."""
@@ -237,6 +241,9 @@ class Guided:
                 for metered in (True, False) if self.rules.timings else (True,):
                     if ((index, point),) not in failed and (((index, point),), metered) not in taken:
                         requests[((index, point),), metered] = Request(self._block(kind, point), metered)
+        for widths in ([r[draw.randrange(len(r))] for r in self.ranges] for _ in range(_TRIED_WHOLE)):
+            whole = member(self.spec, widths)
+            requests[self.net(whole), True] = Request(whole)
         if self.rules.rule is Rule.GUIDED:
             offers = [Offer(net, metered, costs[metered]) for net, metered in requests]
             chosen = [(offer.net, offer.metered) for offer in best(known, self.questions, offers, ROUND)]
@@ -260,7 +267,7 @@ class Guided:
 
 def subject(kind: Kind, domain: Domain) -> Subject:
     """A kind as the fit sees it."""
-    return Subject(kind.id, kind.work, kind.structure, domain)
+    return Subject(kind.id, kind.work, kind.structure, domain, f"{kind.role} {kind.label}")
 
 
 def observation(net: Net, record: Record, energy_error: float) -> Observation | None:

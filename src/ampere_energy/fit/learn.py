@@ -6,6 +6,7 @@ gradient ½ tr((K⁻¹ − ααᵀ) ∂K/∂θ), from where the last fit stood o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,11 +17,14 @@ from ampere_energy.fit.gp import LogNormal
 from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, Pair, correlation
 from ampere_energy.fit.nets import Host, Net, NetFit, Observation, Rows, Subject, start, works_of
 from ampere_energy.fit.physics import Array, Mean, fit_mean
+from ampere_energy.fit.threads import one_thread
+from ampere_energy.model.blocks import Point
 
 NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
 """Priors of how repeats differ beyond what each measurement states of itself: time, energy."""
 _ITERATIONS = 60
 _HOST_BOUND = 1.3
+_LEAN = 0.3
 
 
 def learn(
@@ -44,7 +48,8 @@ def learn(
     rows = Rows(subjects, observations, time, energy)
     evidence = Evidence(subjects, rows)
     theta = evidence.pack(before) if before is not None else evidence.usual
-    theta = evidence.climb(theta, iterations)
+    with one_thread():
+        theta = evidence.climb(theta, iterations)
     time_hyper, power_hyper, noise = evidence.unpack(theta)
     return NetFit(
         tuple(subjects),
@@ -63,17 +68,37 @@ def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> t
     """The physical means of time and of energy.
 
     Energy's is fitted to each measured power × the *mean's* time, not to the energy itself: the roughness of time
-    would otherwise bend it where few networks are metered.
+    would otherwise bend it where few networks are metered. Where very few are, it leans on the time: as if a third of
+    one more network of each kind had been metered, spread over all widths seen, at the kind's mean power.
     """
     axes = [len(s.domain) for s in subjects]
     time = fit_mean(axes, [o.blocks for o in observations], np.array([o.time_s for o in observations]))
     metered = [(o, o.energy_j) for o in observations if o.energy_j is not None]
-    smooth = np.array([energy_j / o.time_s * _total(time, o.blocks) for o, energy_j in metered])
-    return time, fit_mean(axes, [o.blocks for o, _ in metered], smooth, lift=time)
+    powers = [(o.blocks, energy_j / o.time_s) for o, energy_j in metered]
+    nets = [net for net, _ in powers]
+    values = [power * _total(time, net) for net, power in powers]
+    weights = [1.0] * len(nets)
+    for kind in range(len(subjects)):
+        usual = _usual_power(time, powers, kind)
+        seen = dict.fromkeys(block for o in observations for block in o.blocks if block[0] == kind)
+        nets += [(block,) for block in seen]
+        values += [usual * _total(time, [block], base=False) for block in seen]
+        weights += [_LEAN / len(seen)] * len(seen)
+    return time, fit_mean(axes, nets, np.array(values), np.array(weights), lift=time)
 
 
-def _total(mean: Mean, net: Net) -> float:
-    return mean.base + sum(float(mean.at(kind, np.array([point], dtype=float))[0]) for kind, point in net)
+def _usual_power(time: Mean, powers: Sequence[tuple[Net, float]], kind: int) -> float:
+    """A kind's power: of networks, the more the larger its share of their time; a little of all others too."""
+    own = [_total(time, [block for block in net if block[0] == kind], base=False) for net, _ in powers]
+    shares = [part / _total(time, net) for part, (net, _) in zip(own, powers, strict=True)]
+    weights = np.array(shares) + _LEAN / len(powers)
+    return float(np.exp(np.average([math.log(power) for _, power in powers], weights=weights)))
+
+
+def _total(mean: Mean, net: Sequence[tuple[int, Point]], base: bool = True) -> float:
+    return (mean.base if base else 0.0) + sum(
+        float(mean.at(kind, np.array([point], dtype=float))[0]) for kind, point in net
+    )
 
 
 class Evidence:

@@ -29,6 +29,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from ampere_energy.errors import AmpereError
 from ampere_energy.fit.kernels import POWER, TIME, Hyper, Pair, Sites, between, covariance, slope
 from ampere_energy.fit.physics import Array, Mean, terms
+from ampere_energy.fit.threads import one_thread
 from ampere_energy.model.blocks import Point
 from ampere_energy.model.variants import Domain
 
@@ -49,12 +50,14 @@ class Subject:
         work: kinds of one work share residuals, since the device picks the same kernels for them.
         structure: kinds of one structure take the host equally long to issue, whatever their sizes.
         domain: the widths profiled.
+        label: a description for people.
     """
 
     id: str
     work: str
     structure: str
     domain: Domain
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,8 @@ class NetFit:
 
     @cached_property
     def _state(self) -> State:
-        return State(self)
+        with one_thread():
+            return State(self)
 
     def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
         """Networks of one structure.
@@ -205,7 +209,9 @@ class NetFit:
 
     def posterior(self, nets: Sequence[Net]) -> Array:
         """Joint covariance of the logarithms of n networks' times, then energies: (2n, 2n)."""
-        return self._state.posterior(nets)
+        state = self._state
+        with one_thread():
+            return state.posterior(nets)
 
     def left_out(self) -> tuple[Array, Array]:
         """Each distinct network predicted from all others: errors of logarithms, and their stated deviations.

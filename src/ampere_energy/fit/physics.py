@@ -98,7 +98,11 @@ def features(points: Array) -> Array:
 
 
 def fit_mean(
-    axes: Sequence[int], nets: Sequence[Sequence[tuple[int, Point]]], values: Array, lift: Mean | None = None
+    axes: Sequence[int],
+    nets: Sequence[Sequence[tuple[int, Point]]],
+    values: Array,
+    weights: Array | None = None,
+    lift: Mean | None = None,
 ) -> Mean:
     """The weights that make sums over networks' blocks meet their values.
 
@@ -106,6 +110,7 @@ def fit_mean(
         axes: each kind's number of widths.
         nets: each network's blocks as (kind, widths).
         values: each network's value, positive.
+        weights: how much each network counts; by default all alike.
         lift: the mean of time, for a mean of energy that is lifted by it.
     """
     ends = np.cumsum([1, *(terms(n) for n in axes)])
@@ -121,12 +126,12 @@ def fit_mean(
             row[ends[kind] : ends[kind + 1]] += own
     relative = columns / values[:, None]
     scale = np.maximum(relative.max(0, initial=0.0), 1e-300)
-    trust = np.ones(len(values))
-    weights = np.zeros(columns.shape[1])
+    counts = np.ones(len(values)) if weights is None else np.sqrt(weights)
+    trust, found = counts, np.zeros(columns.shape[1])
     for _ in range(_ROUNDS):
-        weights, _ = nnls(relative / scale * trust[:, None], trust, maxiter=100 * columns.shape[1])
-        misses = np.abs(relative / scale @ weights - 1)
-        trust = 1 / np.sqrt(np.maximum(misses, _USUAL) / _USUAL)
-    weights = weights / scale
-    parts = [tuple(map(float, weights[a:b])) for a, b in itertools.pairwise(ends)]
-    return Mean(float(weights[0]), tuple(parts))
+        found, _ = nnls(relative / scale * trust[:, None], trust, maxiter=100 * columns.shape[1])
+        misses = np.abs(relative / scale @ found - 1)
+        trust = counts / np.sqrt(np.maximum(misses, _USUAL) / _USUAL)
+    found = found / scale
+    parts = [tuple(map(float, found[a:b])) for a, b in itertools.pairwise(ends)]
+    return Mean(float(found[0]), tuple(parts))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
-from ampere_energy.errors import FileError
+from ampere_energy.errors import AmpereError, FileError
 from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
-from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.nets import CONTEXT_TIME, NetFit
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
 from ampere_energy.model.blocks import Kind, Point
 from ampere_energy.model.training import Training
@@ -22,6 +26,16 @@ from ampere_energy.model.variants import Domain
 from ampere_energy.plain import decode, encode, parse_json
 
 SCHEMA = 2
+LARGEST_BYTES = 2**25
+MOST_VALUES = 10**6
+MOST_POINTS = 2048
+"""Of one kind, and observations of a joint fit: matrices of their square must fit into memory."""
+MOST_BLOCKS = 4096
+MOST_KINDS = 512
+LONGEST_TEXT = 4096
+_WIDEST, _FARTHEST = 20.0, 100.0
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_AGAIN = "profile again, or use the file as it was made"
 
 
 class Quantity(StrEnum):
@@ -88,9 +102,16 @@ def to_unit(domain: Domain, points: Sequence[Point]) -> torch.Tensor:
     return (torch.tensor(points, dtype=torch.float64) - low) / span
 
 
-def learn(domain: Domain, points: Sequence[Point], values: Sequence[float], noise: Sequence[float]) -> Learnt:
-    """Fits one quantity of a kind."""
-    process = fit(to_unit(domain, points), _vector(values), _vector(noise))
+def learn(
+    domain: Domain,
+    points: Sequence[Point],
+    values: Sequence[float],
+    noise: Sequence[float],
+    before: Learnt | None = None,
+) -> Learnt:
+    """Fits one quantity of a kind, from where an earlier fit of it stood if there is one."""
+    start = before.hyper if before is not None else None
+    process = fit(to_unit(domain, points), _vector(values), _vector(noise), start=start)
     return Learnt(tuple(values), tuple(noise), process.hyper)
 
 
@@ -152,17 +173,109 @@ class Profile:
 
 
 def load(path: str | Path) -> Profile:
-    """Reads a saved profile; anything but a valid one is a `FileError`."""
+    """Reads a saved profile; anything but a valid one that gives finite numbers is a `FileError`."""
     path = Path(path)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise FileError(f"profile {path} cannot be read ({error.strerror})", "make one with ampere profile") from error
+    if len(data) > LARGEST_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise FileError(f"{path} is larger than any profile", "is it the right file?")
     record = parse_json(data, f"profile {path}")
-    if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
+    del data
+    if not isinstance(record, dict) or type(record.get("schema")) is not int:
         raise FileError(f"{path} is not an AMPERE profile", "make one with ampere profile")
     if record["schema"] > SCHEMA:
-        raise FileError(f"{path} has schema {record['schema']}, this version reads {SCHEMA}", "upgrade ampere-energy")
+        raise FileError(
+            f"{path} has schema {_short(record['schema'])}, this version reads {SCHEMA}", "upgrade ampere-energy"
+        )
     if record["schema"] != SCHEMA:
-        raise FileError(f"{path} has schema {record['schema']}", "profile again")
-    return decode(Profile, record.get("profile"), f"profile {path}")
+        raise FileError(f"{path} has schema {_short(record['schema'])}", "profile again")
+    _check_texts(record, path)
+    profile = decode(Profile, record.get("profile"), f"profile {path}")
+    try:
+        _check_use(profile)
+    except (AmpereError, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        what = error.what if isinstance(error, AmpereError) else str(error)
+        raise FileError(f"profile {path} cannot be used: {what}", _AGAIN) from error
+    return profile
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 20 else f"{text[:20]}…"
+
+
+def _check_texts(record: Any, path: Path) -> None:
+    """Refuses text that no profile holds and no terminal should show: control characters, half characters, novels."""
+    rest = [record]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict):
+            rest += value.values()
+        elif isinstance(value, list):
+            rest += value
+        elif isinstance(value, str) and (len(value) > LONGEST_TEXT or _UNPRINTABLE.search(value)):
+            raise FileError(f"{path} has the text {value[:40]!r}, which is too long or has control characters", _AGAIN)
+
+
+def _check_use(profile: Profile) -> None:
+    """Makes sure that estimates from a profile are finite numbers, computed within reasonable time and memory."""
+    if not profile.measurements >= 0 or not 0 <= profile.profile_s < 1e12:
+        raise ValueError(f"{profile.measurements} measurements in {profile.profile_s:g} s")
+    if profile.nets is not None:
+        _check_nets(profile.nets)
+    if len(profile.kinds) > MOST_KINDS or sum(len(fit.points) for fit in profile.kinds) > 4 * MOST_POINTS:
+        raise ValueError(f"more than {MOST_KINDS} kinds or {4 * MOST_POINTS} points")
+    for fit in profile.kinds:
+        _check_kind(fit)
+
+
+def _check_kind(fit: KindFit) -> None:
+    name = fit.kind.id
+    if len(fit.points) > MOST_POINTS:
+        raise ValueError(f"{name} has {len(fit.points)} points, more than {MOST_POINTS}")
+    for learnt in (fit.energy, fit.time):
+        hyper = learnt.hyper
+        sizes = max(map(abs, (*learnt.values, hyper.mean))) <= 1e15 and max(learnt.noise) <= 1e30
+        scales = all(1e-60 <= v <= 1e40 for v in (hyper.outputscale, hyper.noise))
+        if not (sizes and scales and all(1e-4 <= v <= 1e6 for v in hyper.lengthscales)):
+            raise ValueError(f"{name} has values or hyperparameters out of reason")
+    for quantity in Quantity:
+        process = fit.process(quantity)
+        if not bool(process.mean(process.x).isfinite().all() & process.variance(process.x).isfinite().all()):
+            raise ValueError(f"the {quantity} of {name} is not finite")
+
+
+def _check_nets(nets: NetFit) -> None:
+    blocks = sum(len(observation.blocks) for observation in nets.observations)
+    distinct = len({block for observation in nets.observations for block in observation.blocks})
+    for count, most, name in (
+        (len(nets.subjects), MOST_KINDS, "kinds"),
+        (len(nets.observations), MOST_POINTS, "observations"),
+        (blocks, 32 * MOST_BLOCKS, "blocks"),
+        (distinct, MOST_BLOCKS, "different blocks"),
+    ):
+        if count > most:
+            raise ValueError(f"{count} {name}, more than {most}")
+    if any(r.high >= 2**26 for subject in nets.subjects for r in subject.domain):
+        raise ValueError("widths out of reason")
+    for mean in (nets.time, nets.energy):
+        if max((mean.base, *(w for kind in mean.weights for w in kind))) > 1e6:
+            raise ValueError("a physical mean out of reason")
+    widest = 0.0
+    for hyper in (*nets.time_hyper, *nets.power_hyper):
+        widest = max(widest, sum(max(scales) ** 2 for scales in hyper.scales))
+        if not all(1e-4 <= length <= 1e4 for lengths in hyper.lengths for length in lengths):
+            raise ValueError("lengths of residuals out of reason")
+    if widest > _WIDEST**2:
+        raise ValueError(f"residuals with a standard deviation of {math.sqrt(widest):.2g} in the logarithm")
+    if nets.host is not None and not (nets.host.spread <= 10 and nets.host.base_s + nets.host.gap_s <= 1e6):
+        raise ValueError("host times out of reason")
+    with np.errstate(all="ignore"):
+        state = nets._state
+        norm = float(np.linalg.norm(state.factor.T @ state.alpha))
+    # No residual g(x) exceeds √k(x, x) · ‖g‖, and ‖g‖² ≤ αᵀ K α: the exponentials below stay far from overflow.
+    if not math.sqrt(widest + CONTEXT_TIME**2) * norm <= _FARTHEST:
+        raise ValueError("its observations contradict its hyperparameters beyond any doubt")

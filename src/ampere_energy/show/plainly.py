@@ -58,7 +58,7 @@ def profile_json(profile: Profile, path: str) -> dict[str, Any]:
             for f in profile.kinds
         ]
         + [
-            {"kind": s.id, "widths": [str(r) for r in s.domain], "points": metered, "timings": timed}
+            {"kind": s.id, "layers": s.label, "widths": [str(r) for r in s.domain], "points": metered, "timings": timed}
             for s, metered, timed in seen_alone(profile.nets)
         ],
     }

@@ -59,7 +59,7 @@ def profile_table(profile: Profile) -> RenderableType:
 
 
 def _joint_table(profile: Profile, nets: NetFit, state: str) -> RenderableType:
-    table = _table("kind", title=f"{profile.model} on {profile.device.name}, method {profile.method}{state}")
+    table = _table("layers", title=f"{profile.model} on {profile.device.name}, method {profile.method}{state}")
     for name in ("widths", "metered", "timed", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
     for index, (subject, metered, timed) in enumerate(seen_alone(nets)):
@@ -67,7 +67,7 @@ def _joint_table(profile: Profile, nets: NetFit, state: str) -> RenderableType:
             o.energy_j for o in nets.observations if [k for k, _ in o.blocks] == [index] and o.energy_j is not None
         ]
         widths = " × ".join(map(str, subject.domain))
-        table.add_row(subject.id, widths, str(metered), str(timed), _range(values, "J") if values else "")
+        table.add_row(subject.label, widths, str(metered), str(timed), _range(values, "J") if values else "")
     whole = sum(len(o.blocks) > 1 for o in nets.observations)
     errors, _ = nets.left_out()
     spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
