@@ -6,8 +6,9 @@ import random
 import statistics
 from collections.abc import Sequence
 
-from ampere_energy.fit.campaign import Rules, profile
+from ampere_energy.fit.campaign import profile
 from ampere_energy.fit.profile import Profile, Quantity
+from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.parse import parse
@@ -50,7 +51,7 @@ def recover(name: str, noise: float, seed: int, members: int, rules: Rules) -> d
     chosen = family(name)
     device = SimulatedDevice(noise, seed)
     spec = spec_of(name)
-    learnt = profile(spec, device=device, ranges=chosen.ranges, rules=rules)
+    learnt = profile(spec, device=device, ranges=chosen.ranges, rules=rules, method="paper")
     result = {}
     for size, group in nets(lessons(spec, chosen.ranges), chosen, members, seed).items():
         errors = [abs(predicted_j(learnt, blocks) / device.true_energy_j(blocks) - 1) for blocks in group]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
@@ -87,7 +88,7 @@ def terciles(worlds: Sequence[World], by: str) -> dict[str, dict[str, float]]:
     """The worlds in three groups of equal size, by noise or by roughness."""
     ordered = sorted(worlds, key=lambda w: float(getattr(w, by)))
     ends = [round(i * len(ordered) / 3) for i in range(4)]
-    groups = [ordered[a:b] for a, b in zip(ends, ends[1:], strict=False) if b > a]
+    groups = [ordered[a:b] for a, b in itertools.pairwise(ends) if b > a]
     return {f"{getattr(g[0], by):.3f} to {getattr(g[-1], by):.3f}": summary(g) for g in groups}
 
 

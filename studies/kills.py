@@ -12,8 +12,9 @@ from pathlib import Path
 
 import torch
 
-from ampere_energy.fit.campaign import Status, profile
+from ampere_energy.fit.campaign import profile
 from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.rules import Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.store import MeasurementLog
 from studies.additive import spec_of
@@ -28,7 +29,7 @@ def campaign(log: Path, acknowledged: int | None = None) -> Profile:
             observe.told = status.measurements  # type: ignore[attr-defined]
 
     observe.told = 0  # type: ignore[attr-defined]
-    return profile(spec_of("lenet5"), device=SimulatedDevice(0.02), log=log, observe=observe)
+    return profile(spec_of("lenet5"), device=SimulatedDevice(0.02), log=log, observe=observe, method="paper")
 
 
 def killed(log: Path, after_s: float) -> tuple[int, bool]:

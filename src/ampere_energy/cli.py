@@ -370,7 +370,7 @@ def main() -> NoReturn:
     try:
         code = app(args=arguments, prog_name="ampere", standalone_mode=False)
         if code == INTERRUPTED:
-            _fail("interrupted; nothing that was measured is lost", code, debug=False)
+            _fail("interrupted; nothing measured is lost, and profile goes on with --resume", code, debug=False)
     except AmpereError as error:
         code = _fail(str(error), error.exit_code, debug)
     except UsageError as error:

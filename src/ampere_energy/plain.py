@@ -54,9 +54,7 @@ def parse_json(text: str | bytes, where: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise FileError(
-            f"{where} is not JSON ({_cut(error)})", "is it the right file, or was it cut short?"
-        ) from error
+        raise FileError(f"{where} is not JSON ({_cut(error)})", "is it the right file, or was it cut short?") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,17 @@ from studies.additive import spec_of
 
 from ampere_energy.errors import DeviceError, RequestError
 from ampere_energy.fit.acquire import bounds
-from ampere_energy.fit.campaign import Campaign, Rules, Status, profile
+from ampere_energy.fit.campaign import profile as profile_by
+from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Quantity
+from ampere_energy.fit.rules import Rules, Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Workload
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Role
 from ampere_energy.model.variants import Variant, lessons
+
+profile = partial(profile_by, method="paper")
 
 
 def subject(variant: Variant) -> tuple[Role, tuple[int, ...]]:
@@ -22,17 +27,17 @@ def subject(variant: Variant) -> tuple[Role, tuple[int, ...]]:
     return block.kind.role, block.point
 
 
-def run(campaign: Campaign, device: SimulatedDevice) -> list[Variant]:
+def run(campaign: Subtracting, device: SimulatedDevice) -> list[Variant]:
     asked = []
-    while (variant := campaign.ask()) is not None:
-        asked.append(variant)
-        assert campaign.tell(device.measure(variant, POINT))
+    while (request := campaign.ask()) is not None:
+        asked.append(request.workload)
+        assert campaign.tell(device.measure(request.workload, POINT))
     return asked
 
 
 def test_outputs_then_inputs_then_hidden_and_bounds_first() -> None:
     plan = lessons(spec_of("lenet5"))
-    asked = run(Campaign(plan, Rules()), SimulatedDevice())
+    asked = run(Subtracting(plan, Rules()), SimulatedDevice())
     roles = [subject(v)[0] for v in asked]
     assert roles == sorted(roles, key=[Role.OUTPUT, Role.INPUT, Role.HIDDEN].index)
     for lesson in plan:
@@ -53,10 +58,10 @@ def test_sequential_subtraction_recovers_each_kind() -> None:
 
 def test_both_end_conditions() -> None:
     plan = lessons(spec_of("lenet5"))
-    precise = Campaign(plan, Rules(points=50, least=4, precision=0.5))
+    precise = Subtracting(plan, Rules(points=50, least=4, precision=0.5))
     run(precise, SimulatedDevice())
     assert all(len(fit.points) <= 6 for fit in precise.fits())
-    limited = Campaign(plan, Rules(points=7, precision=1e-9))
+    limited = Subtracting(plan, Rules(points=7, precision=1e-9))
     run(limited, SimulatedDevice(0.03))
     for fit in limited.fits():
         possible = 1
@@ -69,7 +74,7 @@ def test_the_guide_is_selectable() -> None:
     chosen = {}
     for guide in Quantity:
         device = SimulatedDevice(0.05)
-        campaign = Campaign(lessons(spec_of("cnn5")), Rules(guide=guide))
+        campaign = Subtracting(lessons(spec_of("cnn5")), Rules(guide=guide))
         chosen[guide] = [subject(v) for v in run(campaign, device)]
     assert chosen[Quantity.ENERGY] != chosen[Quantity.TIME]
 
@@ -132,9 +137,9 @@ def test_resuming_measures_nothing_again_and_gives_the_same(tmp_path: Path) -> N
             self.left -= 1
             return super().measure(workload, procedure)
 
-    partial = profile(spec, device=Interrupted(0.02), log=log)
-    assert not partial.complete
-    assert partial.measurements == 20
+    interrupted = profile(spec, device=Interrupted(0.02), log=log)
+    assert not interrupted.complete
+    assert interrupted.measurements == 20
     whole = profile(spec, device=SimulatedDevice(0.02), log=log)
     assert whole.complete
     kept = MeasurementLog(log).read()
@@ -154,8 +159,8 @@ def test_status_tells_where_it_stands() -> None:
     seen: list[Status] = []
     learnt = profile(spec_of("lenet5"), device=Slow(0.02), observe=seen.append)
     assert [s.measurements for s in seen] == list(range(learnt.measurements + 1))
-    assert [s.kind_index for s in seen] == sorted(s.kind_index for s in seen)
-    assert seen[0].kinds == len(learnt.kinds)
+    assert [s.index for s in seen] == sorted(s.index for s in seen)
+    assert seen[0].of == len(learnt.kinds)
     assert all(s.remaining_s is not None and s.remaining_s >= 0 for s in seen[1:])
     assert any(s.uncertainty is not None for s in seen)
 
@@ -164,5 +169,5 @@ def test_bad_rules_and_methods_are_refused() -> None:
     for rules in ({"points": 1}, {"precision": 0.0}, {"budget_s": 0.0}):
         with pytest.raises(RequestError):
             Rules(**rules)  # type: ignore[arg-type]
-    with pytest.raises(RequestError, match="no method is called 'magic'; choose from paper"):
-        profile(spec_of("lenet5"), device=SimulatedDevice(), method="magic")
+    with pytest.raises(RequestError, match="no method is called 'magic'; choose from ampere, paper"):
+        profile_by(spec_of("lenet5"), device=SimulatedDevice(), method="magic")

@@ -15,7 +15,7 @@ from ampere_energy.measure.devices.simulated import SimulatedDevice
 
 @pytest.fixture(scope="module")
 def learnt() -> Profile:
-    return profile(spec_of("lenet5"), device=SimulatedDevice(0.02))
+    return profile(spec_of("lenet5"), device=SimulatedDevice(0.02), method="paper")
 
 
 def test_saved_and_loaded_it_predicts_the_same(learnt: Profile, tmp_path: Path) -> None:
@@ -40,10 +40,10 @@ def test_files_that_are_no_profile_are_refused(learnt: Profile, tmp_path: Path) 
         ("hello", "is not JSON"),
         ("[1, 2]", "is not an AMPERE profile"),
         ('{"schema": "1"}', "is not an AMPERE profile"),
-        (text.replace('"schema": 1', '"schema": 7', 1), "schema 7, this version reads 1; upgrade ampere-energy"),
-        (text.replace('"schema": 1', '"schema": 0', 1), "schema 0; profile again"),
-        ('{"schema": 1, "profile": {}}', "has no 'model'"),
-        ('{"schema": 1}', "should be an object"),
+        (text.replace('"schema": 2', '"schema": 7', 1), "schema 7, this version reads 2; upgrade ampere-energy"),
+        (text.replace('"schema": 2', '"schema": 0', 1), "schema 0; profile again"),
+        ('{"schema": 2, "profile": {}}', "has no 'model'"),
+        ('{"schema": 2}', "should be an object"),
     ):
         path.write_text(broken)
         with pytest.raises(FileError, match=message):

@@ -18,6 +18,11 @@ from ampere_energy.predict.estimate import estimate
 
 @pytest.fixture(scope="module")
 def learnt() -> Profile:
+    return profile(spec_of("lenet5"), device=SimulatedDevice(0.03), method="paper")
+
+
+@pytest.fixture(scope="module")
+def joint() -> Profile:
     return profile(spec_of("lenet5"), device=SimulatedDevice(0.03))
 
 
@@ -66,11 +71,15 @@ def test_battery_share(learnt: Profile) -> None:
 def test_what_is_not_covered_is_named(learnt: Profile) -> None:
     with pytest.raises(CoverageError, match=r"lacks conv1 \(conv2d 3 padding 1 @1×28×28"):
         estimate(spec_of("cnn5"), learnt)
-    with pytest.raises(CoverageError, match="batch 10 with sgd, the model trains at batch 10 with adam"):
+    with pytest.raises(CoverageError, match="batch 10 with sgd in eager mode, the model trains at batch 10 with adam"):
         estimate(replace(spec_of("lenet5"), training=Training(10, Optimizer.ADAM)), learnt)
-    small = profile(spec_of("lenet5"), device=SimulatedDevice(), ranges=[WidthRange(1, n) for n in (4, 8, 50, 40)])
-    with pytest.raises(CoverageError, match="block conv1 has widths 6, the profile covers out 1–4"):
-        estimate(spec_of("lenet5"), small)
+    ranges = [WidthRange(1, n) for n in (4, 8, 50, 40)]
+    for method in ("paper", "ampere"):
+        small = profile(spec_of("lenet5"), device=SimulatedDevice(), ranges=ranges, method=method)
+        with pytest.raises(CoverageError, match="block conv1 has widths 6, the profile covers out 1–4"):
+            estimate(spec_of("lenet5"), small)
+        with pytest.raises(CoverageError, match="lacks conv1"):
+            estimate(spec_of("cnn5"), small)
     partial = replace(learnt, complete=False, kinds=learnt.kinds[:-1])
     with pytest.raises(CoverageError, match=r"the partial profile of lenet5 lacks fc1 .*, fc2"):
         estimate(spec_of("lenet5"), partial)
@@ -81,3 +90,20 @@ def test_bad_requests(learnt: Profile) -> None:
         estimate(spec_of("lenet5"), learnt, iterations=0)
     with pytest.raises(RequestError, match=r"--level 1\.5"):
         estimate(spec_of("lenet5"), learnt, level=1.5)
+
+
+def test_a_joint_estimate_sums_up_too(joint: Profile) -> None:
+    result = estimate(spec_of("lenet5", (3, 8, 60, 40)), joint, iterations=1000)
+    assert math.isclose(sum(b.energy_j for b in result.blocks) + result.other_j, result.energy_j, rel_tol=1e-9)
+    low, high = result.interval_j
+    assert math.sqrt(low * high) == pytest.approx(result.energy_j)  # an interval of logarithms
+    assert result.busy == 1.0
+
+
+def test_probability_within(joint: Profile) -> None:
+    result = estimate(spec_of("lenet5"), joint, iterations=10)
+    assert result.probability_within(result.energy_j) == pytest.approx(0.5)
+    assert result.probability_within(result.interval_j[1]) == pytest.approx(0.95, abs=1e-6)
+    assert result.probability_within(result.interval_j[0]) == pytest.approx(0.05, abs=1e-6)
+    with pytest.raises(RequestError, match="a budget of -1"):
+        result.probability_within(-1)

@@ -23,13 +23,13 @@ def test_unseen_members_are_predicted_and_measured() -> None:
     assert [t.member for t in trials] == members
     total = score(trials)
     assert total.mape == pytest.approx(sum(abs(t.error) for t in trials) / 12)
-    assert total.mape < 0.03
+    assert total.mape < 0.06
     assert abs(total.bias) <= total.mape <= total.p90
     assert total.spearman is not None
     assert total.spearman > 0.9
     assert 0.003 < total.floor < 0.02
     (record,) = evaluation_json(family("cnn5"), trials, learnt)
-    assert record["scores"]["paper"]["mape"] == total.mape
+    assert record["scores"]["ampere"]["mape"] == total.mape
     assert record["floor"] == total.floor
 
     page = evaluation_report(trials, learnt)

@@ -77,7 +77,7 @@ class Priors:
 
 PRIORS = Priors()
 _BOUNDS = {"lengthscale": (1e-2, 1e4), "outputscale": (1e-3, 1e6), "noise": (1e-8, 1e1)}
-_STEPS, _HALVINGS, _STRIDE, _ENOUGH = 300, 30, 2.0, 1e-11
+_STEPS, _HALVINGS, _STRIDE, _ENOUGH, _FLAT = 300, 30, 2.0, 1e-11, 1e-5
 _STARTS = ((0.3, 1.0, 1e-2), (1.0, 1.0, 1e-4), (3.0, 3.0, 1e-3))
 
 
@@ -223,9 +223,12 @@ class _Problem:
         low, high = self.bounds.T
         theta = np.clip(first, low, high)
         value, gradient = self(theta)
-        curve, fresh = np.eye(len(theta)), True
+        usual = np.eye(len(theta)) / (1 + len(self.y) / 2)  # about what n points bend a scale's likelihood by
+        curve, fresh = usual.copy(), True
         for _ in range(_STEPS):
             free = ~(((theta <= low) & (gradient > 0)) | ((theta >= high) & (gradient < 0)))
+            if float(np.abs(free * gradient).max()) < _FLAT:
+                break
             step = free * (curve @ (free * -gradient))
             step /= max(1.0, float(np.abs(step).max()) / _STRIDE)
             after, new, slope = theta, math.inf, gradient
@@ -239,7 +242,7 @@ class _Problem:
                     theta, value, gradient = after, new, slope
                 if fresh:
                     break
-                curve, fresh = np.eye(len(theta)), True
+                curve, fresh = usual.copy(), True
                 continue
             moved, change = after - theta, slope - gradient
             theta, value, gradient = after, new, slope

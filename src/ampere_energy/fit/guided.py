@@ -60,7 +60,7 @@ class Guided:
         draw = random.Random(f"questions:{spec.name}")
         widths = [[r[draw.randrange(len(r))] for r in ranges] for _ in range(QUESTIONS)]
         largest = [r.high for r in ranges]
-        self._wholes = [member(spec, w) for w in (largest, *widths[: _WHOLE - 1])]
+        self._wholes = list(dict.fromkeys(member(spec, w) for w in (largest, *widths[: _WHOLE - 1])))
         self.questions = [self.net(member(spec, w)) for w in widths]
         self._opening = self._design()
         self._records: list[tuple[Net, Record]] = []
@@ -174,7 +174,7 @@ class Guided:
             corners = bounds(domain)
             inside = [tuple(r[draw.randrange(len(r))] for r in domain) for _ in range(_INSIDE * len(domain))]
             points = list(dict.fromkeys((*corners, *inside)))
-            looked = list(dict.fromkeys((corners[0], *inside[:1])))
+            looked = list(dict.fromkeys((corners[0], corners[-1], *inside[:1])))
             metered += [Request(self._block(kind, point), True) for point in looked]
             if self.rules.timings:
                 timed += [Request(self._block(kind, point), False) for point in points]
@@ -208,7 +208,7 @@ class Guided:
             return learn(self.subjects, self.observations(count), idle_w=self._idle_w(count))
         stage = len(self._opening)
         while stage * _GROWTH <= count:
-            stage = int(stage * _GROWTH)
+            stage = max(stage + 1, int(stage * _GROWTH))
         return self._cached(count, min(stage, count))
 
     @lru_cache(maxsize=4)  # noqa: B019 - lives as long as the campaign
@@ -243,7 +243,8 @@ class Guided:
                         requests[((index, point),), metered] = Request(self._block(kind, point), metered)
         for widths in ([r[draw.randrange(len(r))] for r in self.ranges] for _ in range(_TRIED_WHOLE)):
             whole = member(self.spec, widths)
-            requests[self.net(whole), True] = Request(whole)
+            if self.net(whole) not in failed and (self.net(whole), True) not in taken:
+                requests[self.net(whole), True] = Request(whole)
         if self.rules.rule is Rule.GUIDED:
             offers = [Offer(net, metered, costs[metered]) for net, metered in requests]
             chosen = [(offer.net, offer.metered) for offer in best(known, self.questions, offers, ROUND)]

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from ampere_energy.fit.gp import LogNormal
 from ampere_energy.fit.physics import Array
@@ -29,6 +30,7 @@ from ampere_energy.fit.physics import Array
 TILE = 64
 OCTAVES = 4.0
 _ROOT5 = math.sqrt(5.0)
+_SPARSE = 0.3
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,10 @@ class Sites:
     def __len__(self) -> int:
         return len(self.kinds)
 
+    def at(self, places: npt.NDArray[np.intp]) -> Sites:
+        """The sites at some places."""
+        return Sites(self.kinds[places], self.points[places])
+
     @cached_property
     def octaves(self) -> Array:
         """log₂ of the widths, in units of four octaves."""
@@ -106,10 +112,10 @@ class Sites:
         """For each sort of sameness, one number that agrees exactly for blocks that agree."""
         whole = np.round(self.points)
         classes = np.where(whole % 8 == 0, 2, np.where(whole % 4 == 0, 1, 0))
-        return {"tile": _one(np.ceil(self.points / TILE)), "class": _one(classes), "point": _one(self.points)}
+        return {"tile": tags_of(np.ceil(self.points / TILE)), "class": tags_of(classes), "point": tags_of(self.points)}
 
 
-def _one(columns: Array) -> Array:
+def tags_of(columns: Array) -> Array:
     """Rows as single numbers; widths stay far below the radix."""
     total = np.zeros(len(columns))
     for column in columns.T:
@@ -179,9 +185,33 @@ def covariance(components: Sequence[Component], hyper: Hyper, pair: Pair) -> Arr
     total = np.zeros((len(pair.a), len(pair.b)))
     for component, scales, lengths in zip(components, hyper.scales, hyper.lengths, strict=True):
         s = np.asarray(scales)
-        value, _ = correlation(pair, component, pair.mask(component), lengths)
-        total += s[pair.a.kinds][:, None] * value * s[pair.b.kinds][None, :]
+        a, b = s[pair.a.kinds], s[pair.b.kinds]
+        mask = pair.mask(component)
+        apart = list(zip(pair.squares(component), lengths, strict=True)) if component.length and lengths else []
+        if mask is not None and mask.mean() < _SPARSE:
+            i, j = np.nonzero(mask)
+            total[i, j] += a[i] * b[j] * _matern(sum(square[i, j] / length**2 for square, length in apart))
+        else:
+            value = _matern(sum(square / length**2 for square, length in apart))
+            value = value * (a[:, None] * b)
+            total += value if mask is None else value * mask
     return total
+
+
+def _matern(squared: Array | float) -> Array | float:
+    """The correlation at squared distances."""
+    if isinstance(squared, (int, float)):  # no distance counts
+        return 1.0
+    r = np.sqrt(squared, out=squared)
+    r *= _ROOT5
+    value = r / 3
+    value += 1
+    value *= r
+    value += 1
+    np.negative(r, out=r)
+    np.exp(r, out=r)
+    value *= r
+    return value
 
 
 def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -> Array:
@@ -203,6 +233,8 @@ def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -
 def slope(components: Sequence[Component], hyper: Hyper, pair: Pair, weights: Array) -> Array:
     """Derivatives of `covariance(pair) @ weights` with respect to the widths of `pair.a`: shape (n, axes).
 
+    Weights are (m,), or (n, m) with others for each site of `pair.a`.
+
     Within a tile and a class of divisibility; the steps between them have no slope.
     """
     total = np.zeros(pair.a.points.shape)
@@ -211,7 +243,7 @@ def slope(components: Sequence[Component], hyper: Hyper, pair: Pair, weights: Ar
             continue
         s = np.asarray(scales)
         _, fall = correlation(pair, component, pair.mask(component), lengths)
-        pull = s[pair.a.kinds][:, None] * fall * (s[pair.b.kinds] * weights)[None, :]
+        pull = s[pair.a.kinds][:, None] * fall * (s[pair.b.kinds] * np.atleast_2d(weights))
         for axis, length in enumerate(lengths):
             x, y = (
                 (pair.a.octaves[:, axis], pair.b.octaves[:, axis])

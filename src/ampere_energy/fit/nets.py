@@ -24,10 +24,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from ampere_energy.errors import AmpereError
-from ampere_energy.fit.kernels import POWER, TIME, Hyper, Pair, Sites, between, covariance, slope
+from ampere_energy.fit.kernels import POWER, TIME, Hyper, Pair, Sites, between, covariance, slope, tags_of
 from ampere_energy.fit.physics import Array, Mean, terms
 from ampere_energy.fit.threads import one_thread
 from ampere_energy.model.blocks import Point
@@ -37,6 +38,7 @@ Net = tuple[tuple[int, Point], ...]
 CONTEXT_TIME, CONTEXT_POWER, CONTEXT_OWN = 0.03, 0.01, 0.015
 """Prior standard deviations of the context: whole networks of `data/h200-lab/blocks.json` against their blocks."""
 _CHUNK = 4096
+_MOST_NUMBERS = 2**24
 _MODE_STEPS = 4
 _JITTER = 1e-10
 
@@ -111,7 +113,8 @@ class Host:
 class Prediction:
     """N networks of one structure, B blocks each.
 
-    Totals (N,), blocks' own parts (N, B), and variances and covariance of the totals' logarithms (N,).
+    Totals (N,), blocks' own parts (N, B), and variances and covariance of the totals' logarithms (N,). Totals are medians;
+    `expected_j` is the mean of the energy, which lies a little higher.
     """
 
     time_s: Array
@@ -121,6 +124,7 @@ class Prediction:
     joint_var: Array
     block_time_s: Array
     block_energy_j: Array
+    expected_j: Array
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,8 @@ class NetFit:
             points: for each block, the widths (N, axes) in all N networks.
         """
         state, count = self._state, len(points[0])
-        parts = [state.predict(kinds, [p[start : start + _CHUNK] for p in points]) for start in range(0, count, _CHUNK)]
+        most = max(_CHUNK, _MOST_NUMBERS // (len(state.alpha) * len(kinds)))
+        parts = [state.predict(kinds, [p[start : start + most] for p in points]) for start in range(0, count, most)]
         return Prediction(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PREDICTED))
 
     def posterior(self, nets: Sequence[Net]) -> Array:
@@ -226,7 +231,7 @@ class NetFit:
         return np.array([float(part.energy_var[0]) ** 0.5 for part in alone])
 
     def gradient(self, kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-        """Derivatives of blocks' energies and times with respect to their own widths: B arrays (N, axes) each."""
+        """Derivatives of blocks' expected energies and times with respect to their own widths: B arrays (N, axes)."""
         return self._state.gradient(kinds, points)
 
     def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
@@ -234,7 +239,34 @@ class NetFit:
         return self._state.sample(kinds, points, draws, seed)
 
 
-_PREDICTED = ("time_s", "energy_j", "time_var", "energy_var", "joint_var", "block_time_s", "block_energy_j")
+_PREDICTED = (
+    "time_s",
+    "energy_j",
+    "time_var",
+    "energy_var",
+    "joint_var",
+    "block_time_s",
+    "block_energy_j",
+    "expected_j",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """One block of N networks: its D distinct sites, each network's site, and what follows from the site alone.
+
+    Attributes:
+        time_s, energy_j: (D,).
+        rows_time, rows_energy: L⁻¹ times the covariances of the rows with the block's logarithms: (D, rows).
+    """
+
+    work: int
+    sites: Sites
+    back: npt.NDArray[np.intp]
+    time_s: Array
+    energy_j: Array
+    rows_time: Array
+    rows_energy: Array
 
 
 def works_of(subjects: Sequence[Subject]) -> tuple[tuple[int, ...], ...]:
@@ -360,6 +392,10 @@ class State:
         self.shares, self.metered = shares, metered
         self.toward_g, self.toward_p = shares.T @ alpha, metered.T @ alpha
         w = rows.company * alpha
+        self.inverse_factor = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
+        self.half_shares, self.half_metered = self.inverse_factor @ shares, self.inverse_factor @ metered
+        self.half_context = self.inverse_factor @ (rows.company * CONTEXT_TIME**2)
+        self.half_power = self.inverse_factor @ (rows.company * rows.is_energy * CONTEXT_POWER**2)
         self.context_time, self.context_power = CONTEXT_TIME**2 * w.sum(), CONTEXT_POWER**2 * w[rows.is_energy].sum()
 
     def posterior(self, nets: Sequence[Net]) -> Array:
@@ -408,61 +444,122 @@ class State:
             yield work, self.rows.spans[work], sites, Pair(sites, self.rows.sites[work])
 
     def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
-        """See `NetFit.predict`; all networks at once."""
-        fit, rows, count = self.fit, self.rows, len(points[0])
-        company = (len(kinds) - 1) / len(kinds)
-        atoms = len(rows.atoms)
-        sites, times, energies, cross = [], [], [], []
-        for kind, (work, span, own, _) in zip(kinds, self._blocks(kinds, points), strict=True):
-            distinct, back = np.unique(own.points, axis=0, return_inverse=True)
-            single = Sites(np.full(len(distinct), fit._place[kind][1]), distinct)
-            pair = Pair(single, rows.sites[work])
-            kt = covariance(TIME, fit.time_hyper[work], pair)
-            kp = covariance(POWER, fit.power_hyper[work], pair)
-            g, p = kt @ self.toward_g[span], kp @ self.toward_p[span]
-            back = back.reshape(-1)
-            times.append((fit.time.at(kind, distinct) * np.exp(g))[back])
-            energies.append((fit.energy_mean(kind, distinct) * np.exp(g + p))[back])
-            cross.append((span, kt[back], kp[back]))
-            sites.append((work, own))
-        block_time, block_energy = np.stack(times, 1), np.stack(energies, 1)
+        """See `NetFit.predict`; what depends on single blocks once for each distinct point, the rest in chunks."""
+        fit, count = self.fit, len(points[0])
+        blocks = [self._block(kind, at) for kind, at in zip(kinds, points, strict=True)]
+        block_time = np.stack([block.time_s[block.back] for block in blocks], 1)
+        block_energy = np.stack([block.energy_j[block.back] for block in blocks], 1)
         time, energy = fit.time.base + block_time.sum(1), fit.energy.base + block_energy.sum(1)
         in_time, in_energy = block_time / time[:, None], block_energy / energy[:, None]
-        of_time, of_energy, of_power = (np.zeros((count, atoms)) for _ in range(3))
-        for b, (span, kt, kp) in enumerate(cross):
-            of_time[:, span] += in_time[:, b, None] * kt
-            of_energy[:, span] += in_energy[:, b, None] * kt
-            of_power[:, span] += in_energy[:, b, None] * kp
-        same = self._measured(kinds, points)
-        shared = company * rows.company * CONTEXT_TIME**2 + same * CONTEXT_OWN**2 * company * rows.company
-        only_energy = company * rows.company * rows.is_energy * CONTEXT_POWER**2
-        time_rows = of_time @ self.shares.T + shared
-        energy_rows = of_energy @ self.shares.T + of_power @ self.metered.T + shared + only_energy
-        known_t = solve_triangular(self.factor, time_rows.T, lower=True, check_finite=False)
-        known_e = solve_triangular(self.factor, energy_rows.T, lower=True, check_finite=False)
+        time_var, energy_var, joint_var = self._prior(blocks, in_time, in_energy)
+        own = np.zeros(count)
+        for start in range(0, count, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            same = self._measured(kinds, [at[part] for at in points])
+            known_t, known_e = self._known(blocks, part, in_time[part], in_energy[part], same)
+            time_var[part] -= np.einsum("ij,ij->i", known_t, known_t)
+            energy_var[part] -= np.einsum("ij,ij->i", known_e, known_e)
+            joint_var[part] -= np.einsum("ij,ij->i", known_t, known_e)
+            own[part] = (same * CONTEXT_OWN**2 * self.rows.company) @ self.alpha
+        company = (len(kinds) - 1) / len(kinds)
+        # Blocks are at their expectations, and so is their sum; its median lies lower by half its own variance.
+        context = company**2 * (CONTEXT_TIME**2 + CONTEXT_OWN**2)
+        middle_t = np.exp(-0.5 * np.maximum(time_var - context, 0.0))
+        middle_e = np.exp(-0.5 * np.maximum(energy_var - context - company**2 * CONTEXT_POWER**2, 0.0))
+        lift = np.exp(company * (self.context_time + own))
+        lift_energy = lift * np.exp(company * self.context_power)
+        return Prediction(
+            time * lift * middle_t,
+            energy * lift_energy * middle_e,
+            np.maximum(time_var, 0.0),
+            np.maximum(energy_var, 0.0),
+            joint_var,
+            block_time * (lift * middle_t)[:, None],
+            block_energy * (lift_energy * middle_e)[:, None],
+            energy * lift_energy,
+        )
+
+    def _block(self, kind: int, at: Array) -> Spot:
+        """A block at its distinct points, seen through the rows: L⁻¹ ω k for time and for power."""
+        fit, rows = self.fit, self.rows
+        work, place = fit._place[kind]
+        points = np.asarray(at, dtype=float)
+        _, first, back = np.unique(tags_of(points), return_index=True, return_inverse=True)
+        sites = Sites(np.full(len(first), place), points[first])
+        span, count = rows.spans[work], len(sites)
+        to_time, to_power = self.half_shares[:, span].T, self.half_metered[:, span].T
+        g, p = np.empty(count), np.empty(count)
+        rows_time, rows_power = np.empty((count, len(rows.net))), np.empty((count, len(rows.net)))
+        for start in range(0, count, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            pair = Pair(Sites(sites.kinds[part], sites.points[part]), rows.sites[work])
+            kt = covariance(TIME, fit.time_hyper[work], pair)
+            kp = covariance(POWER, fit.power_hyper[work], pair)
+            g[part], p[part] = kt @ self.toward_g[span], kp @ self.toward_p[span]
+            np.matmul(kt, to_time, out=rows_time[part])
+            np.matmul(kp, to_power, out=rows_power[part])
+        rows_power += rows_time
+        time_var = between(TIME, fit.time_hyper[work], sites, sites)
+        energy_var = time_var + between(POWER, fit.power_hyper[work], sites, sites)
+        time_var = time_var - np.einsum("ij,ij->i", rows_time, rows_time)
+        energy_var = energy_var - np.einsum("ij,ij->i", rows_power, rows_power)
+        return Spot(
+            work,
+            sites,
+            back.reshape(-1),
+            fit.time.at(kind, sites.points) * np.exp(g + 0.5 * np.maximum(time_var, 0.0)),
+            fit.energy_mean(kind, sites.points) * np.exp(g + p + 0.5 * np.maximum(energy_var, 0.0)),
+            rows_time,
+            rows_power,
+        )
+
+    def _known(
+        self, blocks: Sequence[Spot], part: slice, in_time: Array, in_energy: Array, same: Array
+    ) -> tuple[Array, Array]:
+        """What the rows know of networks' times and energies: their squares sum to the variance they take away."""
+        company = (len(blocks) - 1) / len(blocks)
+        shared = company * self.half_context
+        known_t = np.broadcast_to(shared, (len(in_time), len(shared))).copy()
+        known_e = np.broadcast_to(shared + company * self.half_power, known_t.shape).copy()
+        if same.any():
+            own = company * CONTEXT_OWN**2 * (same * self.rows.company) @ self.inverse_factor.T
+            known_t += own
+            known_e += own
+        for b, block in enumerate(blocks):
+            back = block.back[part]
+            for known, share, seen in (
+                (known_t, in_time, block.rows_time),
+                (known_e, in_energy, block.rows_energy),
+            ):
+                taken = seen[back]
+                taken *= share[:, b, None]
+                known += taken
+        return known_t, known_e
+
+    def _prior(self, blocks: Sequence[Spot], in_time: Array, in_energy: Array) -> tuple[Array, Array, Array]:
+        """Variances of time and energy and their covariance, before any observation."""
+        fit, company, count = self.fit, (len(blocks) - 1) / len(blocks), len(in_time)
         alone = company**2 * (CONTEXT_TIME**2 + CONTEXT_OWN**2)
         time_var, joint_var = np.full(count, alone), np.full(count, alone)
         energy_var = np.full(count, alone + company**2 * CONTEXT_POWER**2)
-        for i, (work, one) in enumerate(sites):
-            for j, (other, two) in enumerate(sites):
-                if work == other:
-                    kt = between(TIME, fit.time_hyper[work], one, two)
-                    kp = between(POWER, fit.power_hyper[work], one, two)
-                    time_var += in_time[:, i] * in_time[:, j] * kt
-                    joint_var += in_time[:, i] * in_energy[:, j] * kt
-                    energy_var += in_energy[:, i] * in_energy[:, j] * (kt + kp)
-        own = (same * CONTEXT_OWN**2 * rows.company) @ self.alpha * company
-        lift = np.exp(company * self.context_time + own)
-        lift_energy = lift * np.exp(company * self.context_power)
-        return Prediction(
-            time * lift,
-            energy * lift_energy,
-            np.maximum(time_var - (known_t**2).sum(0), 0.0),
-            np.maximum(energy_var - (known_e**2).sum(0), 0.0),
-            joint_var - (known_t * known_e).sum(0),
-            block_time * lift[:, None],
-            block_energy * lift_energy[:, None],
-        )
+        for i, a in enumerate(blocks):
+            for j, b in enumerate(blocks[: i + 1]):
+                if a.work != b.work:
+                    continue
+                if i == j:
+                    kt = between(TIME, fit.time_hyper[a.work], a.sites, a.sites)[a.back]
+                    kp = between(POWER, fit.power_hyper[a.work], a.sites, a.sites)[a.back]
+                    twice = 1.0
+                else:
+                    one, other = a.sites.at(a.back), b.sites.at(b.back)
+                    kt = between(TIME, fit.time_hyper[a.work], one, other)
+                    kp = between(POWER, fit.power_hyper[a.work], one, other)
+                    twice = 2.0
+                time_var += twice * in_time[:, i] * in_time[:, j] * kt
+                energy_var += twice * in_energy[:, i] * in_energy[:, j] * (kt + kp)
+                cross = in_time[:, i] * in_energy[:, j]
+                joint_var += (cross if i == j else cross + in_time[:, j] * in_energy[:, i]) * kt
+        return time_var, energy_var, joint_var
 
     def _measured(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
         """Which rows are of the very same network: (N, rows), or (1, rows) of zeros where none of the structure is."""
@@ -480,16 +577,22 @@ class State:
         """See `NetFit.gradient`."""
         fit, company = self.fit, (len(kinds) - 1) / len(kinds)
         lift = np.exp(company * self.context_time)
+        lift_energy = lift * np.exp(company * self.context_power)
         energies, times = [], []
         for kind, (work, span, own, pair) in zip(kinds, self._blocks(kinds, points), strict=True):
-            g = covariance(TIME, fit.time_hyper[work], pair) @ self.toward_g[span]
-            p = covariance(POWER, fit.power_hyper[work], pair) @ self.toward_p[span]
             dg = slope(TIME, fit.time_hyper[work], pair, self.toward_g[span])
             dp = slope(POWER, fit.power_hyper[work], pair, self.toward_p[span])
-            mt, me = fit.time.at(kind, own.points)[:, None], fit.energy_mean(kind, own.points)[:, None]
-            t, e = lift * np.exp(g)[:, None], lift * np.exp(g + p + company * self.context_power)[:, None]
-            times.append(t * (fit.time.slope(kind, own.points) + mt * dg))
-            energies.append(e * (fit.energy_slope(kind, own.points) + me * (dg + dp)))
+            spot = self._block(kind, own.points)
+            by_time = spot.rows_time[spot.back] @ self.inverse_factor
+            by_energy = spot.rows_energy[spot.back] @ self.inverse_factor
+            dvt = -2 * slope(TIME, fit.time_hyper[work], pair, by_time @ self.shares[:, span])
+            dve = -2 * slope(TIME, fit.time_hyper[work], pair, by_energy @ self.shares[:, span])
+            dve = dve - 2 * slope(POWER, fit.power_hyper[work], pair, by_energy @ self.metered[:, span])
+            t, e = lift * spot.time_s[spot.back], lift_energy * spot.energy_j[spot.back]
+            of_time = fit.time.slope(kind, own.points) / fit.time.at(kind, own.points)[:, None]
+            of_energy = fit.energy_slope(kind, own.points) / fit.energy_mean(kind, own.points)[:, None]
+            times.append(t[:, None] * (of_time + dg + 0.5 * dvt))
+            energies.append(e[:, None] * (of_energy + dg + dp + 0.5 * dve))
         return energies, times
 
     def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
@@ -530,6 +633,6 @@ def start(rows: Rows) -> tuple[Array, Array]:
 def _factor(matrix: Array) -> Array:
     try:
         factor: Array = cholesky(matrix, lower=True)
-    except LinAlgError:
+    except (LinAlgError, ValueError):  # ValueError: numbers that are not finite
         raise AmpereError("a covariance matrix is not positive definite", "are two measurements degenerate?") from None
     return factor

@@ -27,6 +27,7 @@ class _Progress:
     failed: dict[Point, str] = field(default_factory=dict)
     spent_s: float = 0.0
     fit: KindFit | None = None
+    before: KindFit | None = None
     ended: str | None = None
 
     @property
@@ -72,6 +73,7 @@ class Subtracting:
         else:
             progress.measured.setdefault(subject.point, []).append(measurement)
         self._forget(subject.kind)
+        self._fit(progress)  # now, so that each fit starts from the one before, also when a log is taken in again
         return True
 
     def fits(self) -> tuple[KindFit, ...]:
@@ -163,11 +165,15 @@ class Subtracting:
             known = {fit.kind: fit for fit in companions if fit is not None}
             taken = [(point, m) for point, several in progress.measured.items() for m in several]
             points = [point for point, _ in taken]
+            before = progress.before
             energy, duration = (
-                learn(lesson.domain, points, *_subtract([m for _, m in taken], known, quantity))
-                for quantity in (Quantity.ENERGY, Quantity.TIME)
+                learn(lesson.domain, points, *_subtract([m for _, m in taken], known, quantity), earlier)
+                for quantity, earlier in (
+                    (Quantity.ENERGY, before.energy if before else None),
+                    (Quantity.TIME, before.time if before else None),
+                )
             )
-            progress.fit = KindFit(lesson.kind, lesson.domain, tuple(points), energy, duration)
+            progress.fit = progress.before = KindFit(lesson.kind, lesson.domain, tuple(points), energy, duration)
         return progress.fit
 
     def _forget(self, kind: Kind) -> None:

@@ -226,24 +226,24 @@ def _check_use(profile: Profile) -> None:
         raise ValueError(f"{profile.measurements} measurements in {profile.profile_s:g} s")
     if profile.nets is not None:
         _check_nets(profile.nets)
-    if len(profile.kinds) > MOST_KINDS or sum(len(fit.points) for fit in profile.kinds) > 4 * MOST_POINTS:
+    if len(profile.kinds) > MOST_KINDS or sum(len(known.points) for known in profile.kinds) > 4 * MOST_POINTS:
         raise ValueError(f"more than {MOST_KINDS} kinds or {4 * MOST_POINTS} points")
-    for fit in profile.kinds:
-        _check_kind(fit)
+    for known in profile.kinds:
+        _check_kind(known)
 
 
-def _check_kind(fit: KindFit) -> None:
-    name = fit.kind.id
-    if len(fit.points) > MOST_POINTS:
-        raise ValueError(f"{name} has {len(fit.points)} points, more than {MOST_POINTS}")
-    for learnt in (fit.energy, fit.time):
+def _check_kind(known: KindFit) -> None:
+    name = known.kind.id
+    if len(known.points) > MOST_POINTS:
+        raise ValueError(f"{name} has {len(known.points)} points, more than {MOST_POINTS}")
+    for learnt in (known.energy, known.time):
         hyper = learnt.hyper
         sizes = max(map(abs, (*learnt.values, hyper.mean))) <= 1e15 and max(learnt.noise) <= 1e30
         scales = all(1e-60 <= v <= 1e40 for v in (hyper.outputscale, hyper.noise))
         if not (sizes and scales and all(1e-4 <= v <= 1e6 for v in hyper.lengthscales)):
             raise ValueError(f"{name} has values or hyperparameters out of reason")
     for quantity in Quantity:
-        process = fit.process(quantity)
+        process = known.process(quantity)
         if not bool(process.mean(process.x).isfinite().all() & process.variance(process.x).isfinite().all()):
             raise ValueError(f"the {quantity} of {name} is not finite")
 

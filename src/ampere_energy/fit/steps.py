@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from ampere_energy.errors import CoverageError
+from ampere_energy.errors import CoverageError, FileError
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.physics import Array
 
@@ -60,7 +60,7 @@ def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
     else:
         host_s = host_time(fit, kinds)
         device_s = busy_s + fit.host.gap_s
-        scatter = max(fit.host.spread * host_s, _SURE * host_s)
+        scatter = max(fit.host.spread * host_s, _SURE * host_s, 1e-12)
         z = (host_s - device_s) / scatter
         waits = ndtr(z)
         wall_s = device_s + (host_s - device_s) * waits + scatter * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
@@ -70,6 +70,8 @@ def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
         variance = busy_j**2 * found.energy_var + by_time**2 * found.time_var
         variance += 2 * busy_j * by_time * found.joint_var + by_host**2
         spread = np.sqrt(np.maximum(variance, 0.0)) / energy_j
+    if not all(np.isfinite(part).all() for part in (energy_j, wall_s, spread)):
+        raise FileError("the profile gives no finite energy for this model", "profile again")
     other = energy_j - found.block_energy_j.sum(1)
     return Steps(energy_j, wall_s, spread, found.block_energy_j, found.block_time_s, other, busy_s / wall_s, 1 - waits)
 

@@ -20,10 +20,11 @@ from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import KindFit, Profile, Quantity
 from ampere_energy.fit.steps import steps
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo, Provenance
-from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec, Point
 from ampere_energy.model.variants import Domain
 
 JOULES_PER_WH = 3600.0
+_LONGEST_REACH = 300.0  # the exponential of more says no more
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Estimate:
     @property
     def power_w(self) -> float:
         """Average power."""
-        return self.energy_j / self.time_s
+        return self.energy_j / self.time_s if self.time_s else 0.0
 
     @property
     def energy_wh(self) -> float:
@@ -157,7 +158,7 @@ def _jointly(spec: ModelSpec, profile: Profile, nets: NetFit, iterations: int, l
         )
     )
     energy_j, spread = float(found.energy_j[0]) * iterations, float(found.spread[0])
-    reach = math.exp(NormalDist().inv_cdf(0.5 + level / 2) * spread)
+    reach = math.exp(min(_LONGEST_REACH, NormalDist().inv_cdf(0.5 + level / 2) * spread))
     return Estimate(
         interval_j=(energy_j / reach, energy_j * reach),
         energy_j=energy_j,
@@ -193,11 +194,15 @@ def covered_jointly(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int
     beyond = [
         _beyond(block, nets.subjects[kind].domain)
         for block, kind in zip(spec.blocks, kinds, strict=True)
-        if not all(r.low <= width <= r.high for r, width in zip(nets.subjects[kind].domain, block.point, strict=True))
+        if not _covers(nets.subjects[kind].domain, block.point)
     ]
     if beyond:
         raise CoverageError(", ".join(beyond), "profile this model")
     return kinds
+
+
+def _covers(domain: Domain, point: Point) -> bool:
+    return len(domain) == len(point) and all(r.low <= w <= r.high for r, w in zip(domain, point, strict=True))
 
 
 def same_training(spec: ModelSpec, profile: Profile) -> None:
@@ -218,7 +223,7 @@ def _lack(missing: Sequence[Block], profile: Profile) -> NoReturn:
 
 
 def _beyond(block: Block, domain: Domain) -> str:
-    reach = " and ".join(f"{axis} {r}" for axis, r in zip(block.kind.axes, domain, strict=True))
+    reach = " and ".join(f"{axis} {r}" for axis, r in zip(block.kind.axes, domain, strict=False))
     return f"block {block.name} has widths {','.join(map(str, block.point))}, the profile covers {reach}"
 
 

@@ -38,7 +38,7 @@ def estimate_many(
         profile: made by the `ampere` method.
         widths: (N, blocks − 1), what each block but the last gives; need not be whole numbers.
         level: probability of the intervals.
-        gradient: also give the energy's derivatives with respect to the widths, each within its tile and
+        gradient: also give the expected energy's derivatives with respect to the widths, each within its tile and
             divisibility: steps between them have no slope.
     """
     if profile.nets is None:

@@ -206,7 +206,8 @@ def _unattributed(operations: Sequence[str]) -> Text:
 
 
 def _table(*columns: str, title: str | None = None, footer: bool = False) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", show_footer=footer, box=None, padding=(0, 1))
+    heading = Text(title) if title is not None else None  # a name is no markup
+    table = Table(title=heading, title_justify="left", title_style="bold", show_footer=footer, box=None, padding=(0, 1))
     for column in columns:
         table.add_column(column, no_wrap=column != "layers")
     return table

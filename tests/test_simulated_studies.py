@@ -1,0 +1,73 @@
+"""The studies of calibration and of rules, in small."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from studies import calibration, rules
+from studies.additive import spec_of
+from studies.rules import Stand
+
+from ampere_energy.fit.campaign import profile
+from ampere_energy.fit.rules import Rule
+from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.model.zoo.families import family
+from ampere_energy.predict.estimate import estimate
+from ampere_energy.predict.many import estimate_many
+
+
+def test_intervals_and_probabilities_hold_over_worlds() -> None:
+    found = calibration.run(worlds=24, members=20)
+    assert 0.8 < found["coverage"] < 0.98
+    assert found["mean error"] < 0.06
+    assert found["calibration error"] < 0.1
+    assert sum(b["count"] for b in found["P(fits)"]) == found["members"] == 480
+    groups = list(found["by roughness"].values())
+    assert sum(g["worlds"] for g in groups) == found["worlds"] == 24
+    assert groups[0]["mean error"] < groups[-1]["mean error"]
+
+
+def test_a_study_says_p_fits_as_an_estimate_does() -> None:
+    chosen, spec = family("lenet5"), spec_of("lenet5")
+    device = SimulatedDevice(0.01, rough=0.1, world=1)
+    learnt = profile(spec, device=device, ranges=chosen.ranges, rules=calibration.RULES)
+    for widths in chosen.sample(3, 0):
+        many = estimate_many(spec, learnt, np.array([widths]), level=calibration.LEVEL)
+        one = estimate(spec_of("lenet5", widths), learnt)
+        for factor in (0.95, 1.0, 1.1):
+            budget_j = one.energy_j * factor
+            told = calibration.probability_within(float(many.energy_j[0]), float(many.high_j[0]), budget_j)
+            assert told == pytest.approx(one.probability_within(budget_j), abs=1e-9)
+
+
+def test_worlds_differ_and_repeat() -> None:
+    one, other = calibration.world(2, 3), calibration.world(4, 3)
+    assert one == calibration.world(2, 3)
+    assert one.noise != other.noise
+    assert one.asked != other.asked
+    assert all(math.isfinite(a.error) and 0 <= a.probability <= 1 for a in one.asked)
+
+
+def test_a_crossing_is_interpolated() -> None:
+    curve = [Stand(10, 0.08), Stand(18, 0.06), Stand(26, 0.02), Stand(34, 0.03)]
+    assert rules.reached(curve, 0.04) == pytest.approx(22)
+    assert rules.reached(curve, 0.09) == 10
+    assert rules.reached(curve, 0.01) is None
+    assert rules.measurements([curve, curve], 0.01, 40)["measurements"] == 40
+
+
+def test_guided_campaigns_come_nearer_with_fewer_measurements() -> None:
+    chosen, spec = family("cnn5"), spec_of("cnn5")
+    last: dict[Rule, list[float]] = {}
+    for rule in Rule:
+        for seed in range(3):
+            curve = rules.Trial(spec, chosen, rule, seed, 40).curve(44)
+            assert curve[-1].error < curve[0].error
+            last.setdefault(rule, []).append(curve[-1].error)
+    guided = statistics.fmean(last[Rule.GUIDED])
+    assert guided < 0.08
+    assert guided < statistics.fmean(last[Rule.VARIANCE])
+    assert guided < 1.1 * statistics.fmean(last[Rule.RANDOM])
