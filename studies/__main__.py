@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from studies import additive, counters, kills, oracle, phases, tables
+from studies import additive, calibration, counters, hostile, kills, lab, oracle, phases, rules, tables
 from studies.freshness import RESULTS, fingerprint
 
 
-def main() -> None:
-    results: dict[str, Any] = {}
+def main(names: Sequence[str]) -> None:
+    """Runs the studies of these names, or all; the others' results stay as they are."""
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name, run in {
         "additive": lambda _: additive.run(seeds=5, members=50),
         "oracle": lambda _: oracle.run(seeds=20),
@@ -24,15 +27,22 @@ def main() -> None:
         },
         "phases": lambda _: phases.run(1_000),
         "kills": lambda folder: kills.run(kills=50, folder=folder),
+        "lab": lambda _: lab.run(),
+        "candidates": lambda _: lab.candidates(),
+        "calibration": lambda _: calibration.run(worlds=200, members=20),
+        "rules": lambda _: rules.run(seeds=30, members=40),
+        "hostile": lambda _: hostile.run(10_000),
     }.items():
+        if names and name not in names:
+            continue
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             results[name] = {"tested": fingerprint(name), "result": run(Path(folder))}
         print(f"{name}: {time.monotonic() - start:.0f} s")
         print(json.dumps(results[name]["result"], indent=1))
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     tables.main()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

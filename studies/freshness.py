@@ -9,16 +9,34 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "studies" / "results.json"
 METERS = "src/ampere_energy/measure/meters"
 
+ENGINE = tuple(f"src/ampere_energy/fit/{name}.py" for name in ("physics", "kernels", "nets", "learn"))
+GUIDED = (
+    *(f"src/ampere_energy/fit/{name}.py" for name in ("guide", "guided", "rules")),
+    "src/ampere_energy/measure/devices/simulated.py",
+)
+LAB = tuple(f"data/h200-lab/{name}.json" for name in ("aligned", "two", "g_big", "g_small"))
+
 TESTED = {
     "additive": (
         "studies/additive.py",
         "src/ampere_energy/fit/gp.py",
         "src/ampere_energy/fit/acquire.py",
-        "src/ampere_energy/fit/campaign.py",
+        "src/ampere_energy/fit/paper.py",
         "src/ampere_energy/measure/devices/simulated.py",
         "src/ampere_energy/measure/measurement.py",
         "src/ampere_energy/model/variants.py",
         "src/ampere_energy/model/zoo/families.py",
+    ),
+    "lab": ("studies/lab.py", *ENGINE, "src/ampere_energy/fit/steps.py", "src/ampere_energy/fit/gp.py", *LAB),
+    "candidates": ("studies/lab.py", *ENGINE, *LAB),
+    "calibration": ("studies/calibration.py", *ENGINE, *GUIDED),
+    "rules": ("studies/rules.py", *ENGINE, *GUIDED),
+    "hostile": (
+        "studies/hostile.py",
+        "src/ampere_energy/plain.py",
+        "src/ampere_energy/fit/profile.py",
+        "src/ampere_energy/fit/nets.py",
+        "src/ampere_energy/predict/estimate.py",
     ),
     "oracle": ("studies/oracle.py", "src/ampere_energy/fit/gp.py"),
     "counters": ("studies/counters.py", f"{METERS}/counters.py", f"{METERS}/rapl.py"),
@@ -26,6 +44,7 @@ TESTED = {
     "kills": (
         "studies/kills.py",
         "src/ampere_energy/fit/campaign.py",
+        "src/ampere_energy/fit/paper.py",
         "src/ampere_energy/measure/store.py",
         "src/ampere_energy/plain.py",
     ),

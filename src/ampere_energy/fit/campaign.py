@@ -205,7 +205,7 @@ def refine(
 def _joint(profile: Profile) -> NetFit:
     if profile.nets is None:
         raise RequestError(
-            f"the profile of {profile.model} was made by the method {profile.method}", "profile with ampere"
+            f"the profile of {profile.model} was made by the method {profile.method}", "profile with --method ampere"
         )
     return profile.nets
 

@@ -82,7 +82,7 @@ def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> t
         usual = _usual_power(time, powers, kind)
         seen = dict.fromkeys(block for o in observations for block in o.blocks if block[0] == kind)
         nets += [(block,) for block in seen]
-        values += [usual * _total(time, [block], base=False) for block in seen]
+        values += [usual * _total(time, [block]) for block in seen]
         weights += [_LEAN / len(seen)] * len(seen)
     return time, fit_mean(axes, nets, np.array(values), np.array(weights), lift=time)
 

@@ -113,8 +113,8 @@ class Host:
 class Prediction:
     """N networks of one structure, B blocks each.
 
-    Totals (N,), blocks' own parts (N, B), and variances and covariance of the totals' logarithms (N,). Totals are medians;
-    `expected_j` is the mean of the energy, which lies a little higher.
+    Totals (N,), blocks' own parts (N, B), and variances and covariance of the totals' logarithms (N,). Totals are
+    medians; `expected_j` is the mean of the energy, which lies a little higher.
     """
 
     time_s: Array

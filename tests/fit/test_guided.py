@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from studies.additive import spec_of
+
+from ampere_energy.errors import CoverageError, DeviceError, RequestError
+from ampere_energy.fit.campaign import add, profile, refine
+from ampere_energy.fit.guide import Offer, best
+from ampere_energy.fit.guided import Guided
+from ampere_energy.fit.rules import Rule, Rules, Status
+from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Workload
+from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.model.source import model_ref
+from ampere_energy.model.variants import Variant, member
+from ampere_energy.predict.estimate import estimate
+from ampere_energy.predict.many import estimate_many
+
+ROUGH = {"noise": 0.01, "rough": 0.1, "world": 3}
+
+
+class Costly(SimulatedDevice):
+    """A metering takes two seconds, a timing a tenth."""
+
+    def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+        return replace(super().measure(workload, procedure), cost_s=2.0)
+
+    def time(self, workload: Workload) -> Timing:
+        return replace(super().time(workload), cost_s=0.1)
+
+
+def test_every_kind_is_timed_and_metered_and_whole_members_too() -> None:
+    learnt = profile(spec_of("lenet5"), device=SimulatedDevice(0.01), rules=Rules(points=3))
+    nets = learnt.nets
+    assert nets is not None
+    for kind in range(len(nets.subjects)):
+        own = [o for o in nets.observations if [k for k, _ in o.blocks] == [kind]]
+        assert sum(o.energy_j is not None for o in own) >= 2
+        assert sum(o.energy_j is None for o in own) >= 2
+    assert any(len(o.blocks) == 5 for o in nets.observations)
+
+
+def test_each_end_condition() -> None:
+    spec = spec_of("lenet5")
+    precise = profile(spec, device=SimulatedDevice(0.002), rules=Rules(precision=0.2))
+    limited = profile(spec, device=SimulatedDevice(**ROUGH), rules=Rules(points=4, precision=1e-6))
+    timed = profile(spec, device=Costly(**ROUGH), rules=Rules(precision=1e-6, budget_s=40.0))
+    assert precise.measurements < limited.measurements
+    assert limited.nets is not None
+    meterings = sum(o.energy_j is not None for o in limited.nets.observations)
+    assert meterings == 4 * 4 or len(limited.nets.observations) - meterings == 5 * 4 * 4  # lenet5 has four kinds
+    assert 38 <= timed.profile_s <= 44
+    tight = profile(spec, device=Costly(0.01), rules=Rules(budget_s=1.0))
+    assert tight.complete  # what every kind needs is measured all the same
+
+
+def test_a_resumed_campaign_asks_for_the_same(tmp_path: Path) -> None:
+    spec, rules = spec_of("lenet5"), Rules(points=3, precision=0.02)
+    log = tmp_path / "log.jsonl"
+    whole = profile(spec, device=SimulatedDevice(**ROUGH), rules=rules, log=log)
+    for cut in (3, 60, whole.measurements - 1):
+        part = tmp_path / f"{cut}.jsonl"
+        part.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:cut]))
+        again = profile(spec, device=SimulatedDevice(**ROUGH), rules=rules, log=part)
+        assert [r.workload for r in MeasurementLog(part).read()] == [r.workload for r in MeasurementLog(log).read()]
+        assert again.measurements == whole.measurements
+
+
+class Failing(SimulatedDevice):
+    """Runs out of memory where the widths multiply to more than a limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def _large(self, workload: Workload) -> bool:
+        assert isinstance(workload, Variant)
+        return max(int(np.prod(b.point)) for b in workload.blocks) > self.limit
+
+    def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+        found = super().measure(workload, procedure)
+        return replace(found, windows=(), infeasible="out of memory") if self._large(workload) else found
+
+    def time(self, workload: Workload) -> Timing:
+        found = super().time(workload)
+        return replace(found, device_s=None, infeasible="out of memory") if self._large(workload) else found
+
+
+def test_what_cannot_run_is_recorded_and_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    learnt = profile(spec_of("lenet5"), device=Failing(5000), log=log, rules=Rules(points=3))
+    assert learnt.complete
+    assert learnt.nets is not None
+    assert any(record.infeasible for record in MeasurementLog(log).read())
+    assert all(np.prod(p) <= 5000 for o in learnt.nets.observations for _, p in o.blocks)
+    with pytest.raises(DeviceError, match=r"nothing ran: .*out of memory"):
+        profile(spec_of("lenet5"), device=Failing(0))
+
+
+def test_status_counts_rounds() -> None:
+    seen: list[Status] = []
+    learnt = profile(spec_of("lenet5"), device=Costly(**ROUGH), rules=Rules(budget_s=30.0), observe=seen.append)
+    assert [s.measurements for s in seen] == list(range(learnt.measurements + 1))
+    assert [s.index for s in seen] == sorted(s.index for s in seen)
+    assert seen[-1].uncertainty is not None
+    assert all(s.remaining_s is not None and s.remaining_s >= 0 for s in seen if s.measurements > 60)
+
+
+def test_offers_are_ranked_by_what_they_teach_per_second() -> None:
+    spec = spec_of("lenet5")
+    learnt = profile(spec, device=SimulatedDevice(**ROUGH), rules=Rules(points=3)).nets
+    assert learnt is not None
+    asked = tuple((learnt.find(b.kind.id) or 0, b.point) for b in spec_of("lenet5", (3, 9, 50, 40)).blocks)
+    blocks = [(block,) for block in asked]
+    cheap = best(learnt, [asked], [Offer(net, False, 0.1) for net in blocks], len(blocks))
+    before = learnt.posterior([asked])[1, 1]
+    gains = []
+    for offer in cheap[:1] + cheap[-1:]:
+        joint = learnt.posterior([asked, offer.net])
+        gains.append(joint[2, 1] ** 2 / (joint[1, 1] + learnt.noise[0] ** 2))
+    assert gains[0] > gains[1]
+    assert gains[0] < before
+    dear = [Offer(net, False, 0.1 if net != cheap[0].net else 1e6) for net in blocks]
+    assert best(learnt, [asked], dear, 1)[0].net != cheap[0].net
+
+
+@pytest.mark.parametrize("rule", list(Rule))
+def test_every_rule_runs(rule: Rule) -> None:
+    rules = Rules(points=6, precision=1e-6, rule=rule, timings=False)
+    learnt = profile(spec_of("lenet5"), device=SimulatedDevice(**ROUGH), rules=rules)
+    assert learnt.complete
+    assert learnt.nets is not None
+    assert all(o.energy_j is not None for o in learnt.nets.observations)
+
+
+def test_refining_narrows_the_interval_onto_the_truth(tmp_path: Path) -> None:
+    spec, device = spec_of("lenet5", (5, 11, 77, 33)), SimulatedDevice(**ROUGH)
+    learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
+    before = estimate(spec, learnt)
+    log = tmp_path / "log.jsonl"
+    found = refine(learnt, spec, device, 0.04, log=log)
+    after = estimate(spec, found.profile)
+    truth = device.true_energy_j(spec.blocks)
+    assert found.limit is None
+    assert found.reach <= 0.04
+    assert found.measurements == len(MeasurementLog(log).read()) > 0
+    assert after.std_j < before.std_j
+    assert after.interval_j[0] < truth < after.interval_j[1]
+    hopeless = refine(learnt, spec, device, 1e-4)
+    assert hopeless.limit is not None
+    assert "in company" in hopeless.limit
+    assert hopeless.reach > 1e-4
+
+
+def test_a_whole_model_can_be_added() -> None:
+    spec, device = spec_of("lenet5", (5, 11, 77, 33)), SimulatedDevice(**ROUGH)
+    learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
+    measured = device.measure(model_ref("lenet5", widths=(5, 11, 77, 33)), POINT)
+    taught = add(learnt, spec.blocks, measured)
+    assert estimate(spec, taught).std_j < 0.6 * estimate(spec, learnt).std_j
+    assert taught.measurements == learnt.measurements + 1
+    with pytest.raises(RequestError, match="recorded on simulated"):
+        add(learnt, spec.blocks, SimulatedDevice(0.3).measure(model_ref("lenet5"), POINT))
+    with pytest.raises(CoverageError, match="lacks conv1"):
+        add(learnt, spec_of("cnn5").blocks, measured)
+    by_paper = profile(spec_of("lenet5"), device=device, method="paper", rules=Rules(points=4))
+    with pytest.raises(RequestError, match="method paper; profile with --method ampere"):
+        add(by_paper, spec.blocks, measured)
+
+
+def test_many_candidates_are_estimated_as_one_is() -> None:
+    spec = spec_of("lenet5")
+    learnt = profile(spec, device=SimulatedDevice(**ROUGH), rules=Rules(points=3))
+    widths = np.array([[5, 11, 77, 33], [1, 1, 1, 1], [6, 16, 120, 84], [5, 11, 77, 33]])
+    found = estimate_many(spec, learnt, widths, level=0.8, gradient=True)
+    for i, row in enumerate(widths.tolist()):
+        one = estimate(spec_of("lenet5", tuple(row)), learnt, level=0.8)
+        assert found.energy_j[i] == pytest.approx(one.energy_j)
+        assert (found.low_j[i], found.high_j[i]) == pytest.approx(one.interval_j)
+        assert found.time_s[i] == pytest.approx(one.time_s)
+    assert found.gradient_j is not None
+    assert found.gradient_j.shape == widths.shape
+    with pytest.raises(CoverageError, match="block conv1 has a width of 7, the profile covers 1–6"):
+        estimate_many(spec, learnt, np.array([[7, 11, 77, 33]]))
+
+
+def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
+    spec = spec_of("lenet5")
+    campaign = Guided(spec, None, Rules(points=3), captures=True)
+    asked = campaign._opening
+    modes = {request.workload.training.mode.value for request in asked if len(request.workload.blocks) == 1}
+    assert modes == {"graph"}
+    assert {r.workload.training.mode.value for r in asked if len(r.workload.blocks) > 1} == {"eager"}
+    assert campaign.net(member(spec, (3, 9, 50, 40)))[0] == (0, (3,))

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from studies import lab
+
+from ampere_energy.fit.kernels import POWER, TIME, Hyper
+from ampere_energy.fit.learn import Evidence, learn, learn_host, means
+from ampere_energy.fit.nets import NetFit, Observation, Rows, Subject
+from ampere_energy.fit.physics import Array, Mean, fit_mean
+from ampere_energy.fit.steps import steps
+from ampere_energy.model.variants import WidthRange
+
+WIDE = WidthRange(1, 256)
+SUBJECTS = (
+    Subject("in", "in", "conv", (WIDE,)),
+    Subject("mid", "conv", "conv bn", (WIDE, WIDE)),
+    Subject("end", "conv", "conv bn", (WIDE, WIDE)),
+)
+
+
+def truth_s(net: tuple[tuple[int, tuple[int, ...]], ...]) -> float:
+    """An additive device: a base of 1e-4 s a step and something physical for each kind."""
+    each = {
+        0: lambda w: 1e-4 + 3e-6 * w[0],
+        1: lambda w: 2e-4 + 4e-8 * w[0] * w[1] + 1e-6 * w[1],
+        2: lambda w: 3e-4 + 2e-8 * w[0] * w[1] + 2e-6 * w[0],
+    }
+    return 1e-4 + sum(each[kind](widths) for kind, widths in net)
+
+
+def observed(seed: int = 0, singles: int = 10, wholes: int = 3) -> list[Observation]:
+    draw = np.random.default_rng(seed)
+    found = []
+    for kind, subject in enumerate(SUBJECTS):
+        for i in range(singles):
+            net = ((kind, tuple(int(w) for w in draw.integers(1, 257, len(subject.domain)))),)
+            time_s = truth_s(net) * math.exp(0.002 * draw.standard_normal())
+            found.append(Observation(net, time_s, 400 * time_s if i % 2 == 0 else None, 0.002, 0.004))
+    for _ in range(wholes):
+        net = whole(draw)
+        found.append(Observation(net, truth_s(net), 400 * truth_s(net), 0.002, 0.004))
+    return found
+
+
+def whole(draw: np.random.Generator) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    a, b, c = (int(w) for w in draw.integers(1, 257, 3))
+    return ((0, (a,)), (1, (a, b)), (2, (b, c)))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> NetFit:
+    return learn(SUBJECTS, observed(), idle_w=100.0)
+
+
+def many(count: int, seed: int) -> tuple[list[tuple[tuple[int, tuple[int, ...]], ...]], list[Array]]:
+    draw = np.random.default_rng(seed)
+    nets = [whole(draw) for _ in range(count)]
+    return nets, [np.array([net[b][1] for net in nets], dtype=float) for b in range(3)]
+
+
+def test_an_additive_device_with_a_base_is_recovered(fitted: NetFit) -> None:
+    nets, points = many(50, seed=5)
+    found = fitted.predict([0, 1, 2], points)
+    truth = np.array([truth_s(net) for net in nets])
+    assert np.max(np.abs(found.time_s / truth - 1)) < 0.05
+    assert np.max(np.abs(found.energy_j / (400 * truth) - 1)) < 0.05
+    inside = np.abs(np.log(found.energy_j / (400 * truth))) < 1.645 * np.sqrt(found.energy_var)
+    assert inside.mean() > 0.85
+
+
+def test_the_gradient_of_the_evidence_is_exact() -> None:
+    observations = observed(singles=6)
+    evidence = Evidence(SUBJECTS, Rows(SUBJECTS, observations, *means(SUBJECTS, observations)))
+    theta = evidence.usual + 0.1 * np.random.default_rng(0).standard_normal(len(evidence.usual))
+    _, gradient = evidence(theta)
+    for i in range(len(theta)):
+        step = np.zeros_like(theta)
+        step[i] = 1e-5
+        slope = (evidence(theta + step)[0] - evidence(theta - step)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+def test_predictions_and_the_joint_posterior_agree(fitted: NetFit) -> None:
+    nets, points = many(6, seed=7)
+    found, joint = fitted.predict([0, 1, 2], points), fitted.posterior(nets)
+    assert np.diagonal(joint)[:6] == pytest.approx(found.time_var, rel=0.02)
+    assert np.diagonal(joint)[6:] == pytest.approx(found.energy_var, rel=0.02)
+    assert np.linalg.eigvalsh(joint).min() > -1e-9
+    assert found.energy_j == pytest.approx(
+        np.concatenate([fitted.predict([0, 1, 2], [p[i : i + 1] for p in points]).energy_j for i in range(6)])
+    )
+
+
+def test_the_linearised_sum_agrees_with_sampling() -> None:
+    """On real measurements, where blocks are uncertain by tens of percent."""
+    chosen = next(found for found in lab.sets() if found.name == "aligned")
+    model = lab.learnt(chosen)
+    kinds, points = lab.points_of(chosen, chosen.test[:5])
+    found = model.predict(kinds, points)
+    for i in range(5):
+        times, energies = model.sample(kinds, [p[i : i + 1] for p in points], draws=40_000, seed=i)
+        assert np.median(energies) == pytest.approx(found.energy_j[i], rel=0.005)
+        assert np.median(times) == pytest.approx(found.time_s[i], rel=0.005)
+        assert np.log(energies).std() == pytest.approx(math.sqrt(found.energy_var[i]), rel=0.03)
+
+
+def test_left_out_is_what_leaving_out_gives(fitted: NetFit) -> None:
+    errors, deviations = fitted.left_out()
+    one = fitted.observations[4]
+    rest = tuple(o for o in fitted.observations if o.blocks != one.blocks)
+    without = replace(fitted, observations=rest)
+    found = without.predict([one.blocks[0][0]], [np.array([one.blocks[0][1]], dtype=float)])
+    assert one.energy_j is not None
+    at = list(dict.fromkeys(o.blocks for o in fitted.observations)).index(one.blocks)
+    assert errors[at] == pytest.approx(math.log(one.energy_j / found.energy_j[0]), abs=2e-4)
+    noise = one.energy_error**2 + fitted.noise[1] ** 2
+    assert deviations[at] ** 2 == pytest.approx(float(found.energy_var[0]) + noise, rel=0.01)
+
+
+def test_gradients_are_those_of_the_expected_energy(fitted: NetFit) -> None:
+    _, points = many(4, seed=9)
+    points = [p + 0.3 for p in points]
+    energies, _ = fitted.gradient([0, 1, 2], points)
+    for block, at in enumerate(points):
+        for axis in range(at.shape[1]):
+            moved = []
+            for sign in (1, -1):
+                shifted = [p.copy() for p in points]
+                shifted[block][:, axis] += sign * 1e-4
+                moved.append(fitted.predict([0, 1, 2], shifted).expected_j)
+            assert energies[block][:, axis] == pytest.approx((moved[0] - moved[1]) / 2e-4, rel=1e-4)
+
+
+def test_a_whole_network_that_was_measured_is_known_best(fitted: NetFit) -> None:
+    draw = np.random.default_rng(3)
+    net = whole(draw)
+    points = [np.array([p], dtype=float) for _, p in net]
+    before = fitted.predict([0, 1, 2], points)
+    seen = Observation(net, 1.03 * truth_s(net), 412 * truth_s(net), 0.002, 0.004)
+    after = replace(fitted, observations=(*fitted.observations, seen)).predict([0, 1, 2], points)
+    assert after.energy_var[0] < 0.5 * before.energy_var[0]
+    assert abs(after.energy_j[0] / (412 * truth_s(net)) - 1) < abs(before.energy_j[0] / (412 * truth_s(net)) - 1)
+
+
+def test_means_are_physical_and_follow_odd_widths() -> None:
+    nets = [((0, (w,)),) for w in (8, 16, 24, 9, 15, 33, 64, 70)]
+    values = np.array([1.0 + 0.1 * w[0][1][0] * (1.5 if w[0][1][0] % 8 else 1.0) for w in nets])
+    mean = fit_mean([1], nets, values)
+    points = np.array([[40.0], [41.0]])
+    assert mean.at(0, points) == pytest.approx([5.0, 1 + 4.1 * 1.5], rel=1e-6)
+    assert mean.lift(0, points) == pytest.approx([1.0, (1 + 4.1 * 1.5) / 5.1], rel=1e-6)
+    with pytest.raises(ValueError, match="not negative"):
+        Mean(0.0, ((-1.0, 0.0, 0.0),))
+
+
+def test_host_bound_steps_wait(fitted: NetFit) -> None:
+    observations = [
+        replace(o, host_s=1e-3 + 2e-3 * len(o.blocks), wall_s=max(1e-3 + 2e-3 * len(o.blocks), o.time_s))
+        for o in fitted.observations
+    ]
+    host = learn_host(SUBJECTS, observations)
+    assert host is not None
+    assert host.base_s == pytest.approx(1e-3, rel=0.01)
+    waiting = replace(fitted, host=host)
+    nets, points = many(3, seed=1)
+    found, busy = steps(waiting, [0, 1, 2], points), fitted.predict([0, 1, 2], points)
+    slow = np.array([truth_s(net) for net in nets]) < 5e-3
+    assert found.time_s[slow] == pytest.approx(7e-3, rel=0.05)
+    idle = 100.0 * (found.time_s - busy.time_s)
+    assert found.energy_j == pytest.approx(busy.energy_j + idle, rel=1e-6)
+    assert found.block_energy_j.sum(1) + found.other_j == pytest.approx(found.energy_j)
+
+
+def test_a_fit_that_does_not_fit_together_is_refused(fitted: NetFit) -> None:
+    for change in (
+        {"noise": (0.0, 0.1)},
+        {"time_hyper": fitted.time_hyper[:-1]},
+        {"power_hyper": tuple(Hyper(h.scales, h.lengths) for h in fitted.time_hyper)},
+        {"observations": (*fitted.observations, Observation(((7, (3,)),), 1.0, None, 0.0))},
+        {"subjects": (*fitted.subjects, fitted.subjects[0])},
+        {"time": Mean(0.0, ((1.0,),))},
+    ):
+        with pytest.raises(ValueError, match=r"fit|residual|reason|once"):
+            replace(fitted, **change)  # type: ignore[arg-type]
+    assert len(TIME) != len(POWER)
