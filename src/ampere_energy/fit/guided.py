@@ -158,7 +158,8 @@ class Guided:
         error = (
             pooled_error([m.energy_std_j / m.energy_j for m in metered], len(metered[0].windows)) if metered else 0.0
         )
-        found = (observation(net, record, error) for net, record in self._records[:count])
+        eager = self.spec.training.mode is Mode.EAGER
+        found = (observation(net, record, error, eager) for net, record in self._records[:count])
         return [o for o in found if o is not None]
 
     def _original(self, kind: Kind) -> Kind:
@@ -271,11 +272,10 @@ def subject(kind: Kind, domain: Domain) -> Subject:
     return Subject(kind.id, kind.work, kind.structure, domain, f"{kind.role} {kind.label}")
 
 
-def observation(net: Net, record: Record, energy_error: float) -> Observation | None:
-    """A record as the fit sees it; None where nothing ran."""
+def observation(net: Net, record: Record, energy_error: float, eager: bool) -> Observation | None:
+    """A record as the fit sees it; None where nothing ran. Only eager steps wait for the host."""
     if record.infeasible is not None:
         return None
-    eager = record.workload.training.mode is Mode.EAGER
     if isinstance(record, Timing):
         assert record.device_s is not None
         return Observation(net, record.device_s, None, 0.0, host_s=record.host_s if eager else None)
