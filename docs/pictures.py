@@ -1,4 +1,4 @@
-"""`make pictures`: the README's picture, from a real profile of this machine (run `make demo` first)."""
+"""`make pictures`: the README's picture, from the recorded profile of an H200."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ ROOT = Path(__file__).parents[1]
 
 def main() -> None:
     """Draws it."""
-    profile = load(ROOT / "build" / "demo" / "lenet5.json")
-    ref = model_ref("lenet5")
-    spec = parse(instantiate(ref), ref.input, training=ref.training, name="lenet5")
+    profile = load(ROOT / "data" / "h200-cnn5" / "ampere" / "graph-profile.json")
+    ref = model_ref("cnn5", widths=(37, 90, 171, 222), input=(128, 3, 64, 64), training=profile.training)
+    spec = parse(instantiate(ref), ref.input, training=ref.training, name=str(ref))
     console = Console(record=True, width=86)
-    console.print("[bold]$ ampere estimate lenet5 --profile lenet5.json --iterations 1000 --battery 15Wh")
-    console.print(estimate_table(estimate(spec, profile, iterations=1000), 15.0))
+    console.print("[bold]$ ampere estimate cnn5 --widths 37,90,171,222 --input 128,3,64,64 --mode graph \\")
+    console.print("[bold]      --profile h200.json --iterations 100000 --battery 60Wh --within 200kJ")
+    console.print(estimate_table(estimate(spec, profile, iterations=100_000), 60.0, 200e3))
     picture = console.export_svg(title="ampere")
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)  # no request to anywhere
     (ROOT / "docs" / "estimate.svg").write_text(picture)

@@ -99,7 +99,8 @@ def test_measure_on_the_cpu_says_modelled() -> None:
 def test_profile_estimate_and_evaluate_on_the_cpu_say_modelled(folder: Path) -> None:
     """The whole line, for a user's own model, with real training steps."""
     source = ("mine.py:mine", "--input", "5,3,16,16")
-    record = answer("profile", *source, "--device", "cpu", "--budget", "6s", "--out", "mine.json", cwd=folder)
+    one = ("--threads", "1")  # several wait for each other where the machine is busy
+    record = answer("profile", *source, *one, "--device", "cpu", "--budget", "6s", "--out", "mine.json", cwd=folder)
     assert record["complete"]
     assert record["provenance"] == "modelled"
     assert '"provenance": "modelled"' in (folder / "mine.jsonl").read_text()
@@ -108,8 +109,30 @@ def test_profile_estimate_and_evaluate_on_the_cpu_say_modelled(folder: Path) -> 
     assert predicted["basis"] == "modelled"
     assert 0 <= predicted["interval_j"][0] < predicted["energy_j"] < predicted["interval_j"][1]
     assert "MODELLED" in ampere("estimate", *source, "--profile", "mine.json", cwd=folder).stdout
-    real = answer("measure", *source, cwd=folder)
+    real = answer("measure", *source, *one, cwd=folder)
     assert 0.25 < predicted["energy_j"] / real["energy_j"] < 4  # the machine may be busy
+
+
+def test_refine_add_and_within(folder: Path, tmp_path: Path) -> None:
+    device = ("--device", "simulated:0.01")
+    answer("profile", "lenet5", *device, "--points", "3", "--out", "p.json", cwd=tmp_path)
+    model = ("lenet5", "--widths", "5,11,77,33")
+    before = answer("estimate", *model, "--profile", "p.json", "--within", "1kJ", cwd=tmp_path)
+    assert before["within"] == {"budget_j": 1000.0, "p_fits": pytest.approx(1.0)}
+    lines = len((tmp_path / "p.jsonl").read_text().splitlines())
+    done = ampere("estimate", *model, "--profile", "p.json", "--refine", "2.5%", "--json", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "refined by" in done.stderr
+    low, high = json.loads(done.stdout)["interval_j"]
+    assert high / low < before["interval_j"][1] / before["interval_j"][0]
+    assert len((tmp_path / "p.jsonl").read_text().splitlines()) > lines
+    assert answer("estimate", *model, "--profile", "p.json", cwd=tmp_path)["interval_j"] == [low, high]
+    done = ampere("measure", *model, *device, "--add-to", "p.json", cwd=tmp_path)
+    assert "added to p.json" in done.stderr
+    after = answer("estimate", *model, "--profile", "p.json", cwd=tmp_path)["interval_j"]
+    assert after[1] / after[0] < high / low
+    resumed = answer("profile", "lenet5", *device, "--points", "3", "--out", "p.json", "--resume", cwd=tmp_path)
+    assert resumed["complete"]
 
 
 def test_evaluate_writes_a_report(folder: Path) -> None:
@@ -191,6 +214,11 @@ SIM = ("--profile", "sim.json")
         (("measure", "lenet5", "--watts-per-core", "-3"), 2, "--watts-per-core -3"),
         (("evaluate", "lenet5", *SIM, "--models", "0"), 2, "--models 0"),
         (("evaluate", "lenet7", *SIM), 2, "no family is called 'lenet7'"),
+        (("estimate", "lenet5", *SIM, "--within", "5"), 2, "--within 5; give an energy such as 500J"),
+        (("estimate", "lenet5", *SIM, "--refine", "300%"), 2, "--refine 300%; give a share such as 3%"),
+        (("profile", "lenet5", "--target", "0"), 2, "--target 0"),
+        (("profile", "lenet5", "--rule", "best"), 2, "--rule best; choose from guided, variance, random"),
+        (("measure", "lenet5", "--add-to", "absent.json"), 2, "absent.json"),
     ],
 )
 def test_bad_input_is_one_line_with_the_exit_code(

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
-from studies import additive, kills, tables
+from studies import additive, kills, lab, tables
 from studies.freshness import RESULTS, ROOT, TESTED, fingerprint
+
+from ampere_energy.fit.profile import load
+from ampere_energy.model.parse import parse
+from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.predict.many import estimate_many
 
 
 @pytest.mark.parametrize("name", TESTED)
@@ -42,6 +48,44 @@ def test_the_committed_study_holds() -> None:
     assert results["phases"]["windows"] >= 1_000
     assert results["phases"]["inside the stated interval"] >= 0.95
     assert results["phases"]["short windows refused"] == 1.0
+
+
+def test_the_recorded_networks_are_met() -> None:
+    """The bars of the estimation engine, on the committed scores and on one set scored anew."""
+    result = json.loads(RESULTS.read_text())["lab"]["result"]
+    for (name, mode), bar in tables.BARS.items():
+        assert result[name][mode]["mape"] <= bar, (name, mode)
+    four = [result[name][mode] for name in ("g_big", "g_small") for mode in ("graph", "eager")]
+    assert sum(found["mape"] for found in four) / 4 <= tables.MEAN_BAR
+    assert all(found["mape"] <= found["paper"] for found in four)
+    assert 0.85 <= result["pooled coverage"] <= 0.95
+    aligned = next(found for found in lab.sets() if found.name == "aligned")
+    again = lab.graph(aligned, lab.learnt(aligned))
+    for mode, found in again.items():
+        assert found["mape"] == pytest.approx(result["aligned"][mode]["mape"], rel=0.02)
+
+
+def test_intervals_and_hostile_files_hold_on_the_simulator() -> None:
+    results = {name: entry["result"] for name, entry in json.loads(RESULTS.read_text()).items()}
+    assert results["calibration"]["worlds"] >= 200
+    assert 0.85 <= results["calibration"]["coverage"] <= 0.95
+    assert results["hostile"]["cases"] >= 10_000
+    assert results["hostile"]["other errors"] == 0
+    for name, found in results["rules"].items():
+        for target, took in found.items():
+            if target.endswith("%"):
+                assert took["guided / random"] < 1, (name, target)
+
+
+def test_the_recorded_campaigns_still_predict_the_same() -> None:
+    """Profiles made on a card are read, and give the energies that were compared with measurements then."""
+    for mode in ("graph", "eager"):
+        learnt = load(ROOT / "data" / "h200-cnn5" / "ampere" / f"{mode}-profile.json")
+        (record,) = json.loads((ROOT / "data" / "h200-cnn5" / "ampere" / f"{mode}-evaluation.json").read_text())
+        ref = model_ref("cnn5", input=(128, 3, 64, 64), training=learnt.training)
+        spec = parse(instantiate(ref), ref.input, training=ref.training, name="cnn5")
+        found = estimate_many(spec, learnt, np.array([trial["widths"] for trial in record["trials"]]))
+        assert found.energy_j == pytest.approx([trial["predicted_j"] for trial in record["trials"]], rel=1e-6)
 
 
 def test_the_recorded_card_keeps_the_meters_promises() -> None:
