@@ -29,6 +29,8 @@ def listing(result: dict[str, Any], prefix: str = "") -> list[str]:
     for name, value in result.items():
         if isinstance(value, dict):
             rows += listing(value, f"{prefix}{name}: ")
+        elif isinstance(value, list):
+            rows.append(f"| {prefix}{name} | {', '.join(map(str, value)) or 'none'} |")
         else:
             rows.append(f"| {prefix}{name} | {value if isinstance(value, int) else format(value, '.3g')} |")
     return rows
