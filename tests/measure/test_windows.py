@@ -56,7 +56,7 @@ def step(seconds: float = 0.002) -> Step:
 def test_windows_cover_the_counters_ticks() -> None:
     windows, doubts = measure_windows(step(), FakeRecorder(tick_s=0.01), QUICK)
     assert len(windows) == 3
-    assert all(w.time_s >= 10 * 0.01 for w in windows)
+    assert all(w.time_s >= 8 * 0.01 for w in windows)  # a step may be quicker than it was during the warm-up
     assert all(w.energy_j == pytest.approx(100 * w.time_s) for w in windows)
     assert windows[0].time_s / windows[0].iterations >= 0.002  # it sleeps for as long, or longer on a busy machine
     assert not any("untrusted" in doubt or "interval" in doubt for doubt in doubts)
