@@ -133,6 +133,8 @@ def test_refine_add_and_within(folder: Path, tmp_path: Path) -> None:
     assert after[1] / after[0] < high / low
     resumed = answer("profile", "lenet5", *device, "--points", "3", "--out", "p.json", "--resume", cwd=tmp_path)
     assert resumed["complete"]
+    again = answer("estimate", *model, "--profile", "p.json", cwd=tmp_path)["interval_j"]
+    assert again[1] / again[0] < high / low  # what was added counts after resuming, too
 
 
 def test_evaluate_writes_a_report(folder: Path) -> None:

@@ -19,6 +19,7 @@ from ampere_energy.measure.devices import Device, open_device
 from ampere_energy.measure.measurement import POINT, Measurement, Record, same_setting
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.source import ModelRef, instantiate
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import WidthRange, alone, lessons
 
@@ -86,7 +87,10 @@ def _run(
     kept = MeasurementLog(Path(log)) if log is not None else None
     for record in kept.read() if kept else ():
         same_setting(record, device.info, device.meter)
-        campaign.tell(record)
+        if isinstance(record.workload, ModelRef):
+            _tell_whole(campaign, record.workload, record)
+        else:
+            campaign.tell(record)
     interrupted = False
     try:
         observe(campaign.status())
@@ -121,6 +125,16 @@ def _run(
         kinds=kinds,
         nets=nets,
     )
+
+
+def _tell_whole(campaign: Campaign, ref: ModelRef, record: Record) -> None:
+    """Takes in a whole model that was measured with --add-to, where the campaign knows all its kinds."""
+    from ampere_energy.model.parse import parse
+
+    if isinstance(campaign, Guided):
+        blocks = parse(instantiate(ref), ref.input, training=ref.training).blocks
+        if all(block.kind in campaign.domains for block in blocks):
+            campaign.add(blocks, record)
 
 
 def _measure(device: Device, request: Request) -> Record:
