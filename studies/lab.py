@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -138,10 +138,7 @@ def eager_named(lab: LabSet, model: NetFit) -> tuple[dict[str, float], list[str]
     spread = 1.4826 * float(np.median([abs(row["h"][0] / host - 1) for row in named]))
     structures = dict.fromkeys(model.subjects[kind].structure for kind in kinds)
     told = nets.Host(host, tuple((name, 0.0) for name in structures), max(0.02, spread), gap)
-    whole = nets.NetFit(
-        model.subjects, model.observations, model.time, model.energy, model.time_hyper, model.power_hyper,
-        model.noise, told, idle_w(named),
-    )  # fmt: skip
+    whole = replace(model, host=told, idle_w=idle_w(named))
     found = steps(whole, kinds, points)
     names = ["→".join(str(b[2]) for b in row["chain"][:-1]) for row in named]
     return score(found.energy_j, found.spread, np.array([row["J"] for row in rest])), names

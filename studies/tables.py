@@ -72,17 +72,21 @@ def meter(record: dict[str, Any]) -> list[str]:
     return ["| what | found |", "|---|---|", *(f"| {name} | {found} |" for name, found in rows)]
 
 
+def _trial(trial: dict[str, Any]) -> str:
+    """The cells of one member: widths, predicted, interval, measured, error."""
+    low, high = trial["interval_j"]
+    return (
+        f"{', '.join(map(str, trial['widths']))} | {trial['predicted_j']:.3f} J | {low:.3f} – {high:.3f} J | "
+        f"{trial['measured_j']:.3f} J | {100 * trial['error']:+.1f} %"
+    )
+
+
 def first_run(record: list[dict[str, Any]]) -> list[str]:
     """Unseen members on the recorded card, predicted by the paper's method."""
     (result,) = record
     score = result["scores"]["paper"]
     rows = ["| widths | predicted | 90 % interval | measured | error |", "|---|---|---|---|---|"]
-    for trial in result["trials"]:
-        low, high = trial["interval_j"]
-        rows.append(
-            f"| {', '.join(map(str, trial['widths']))} | {trial['predicted_j']:.3f} J | {low:.3f} – {high:.3f} J | "
-            f"{trial['measured_j']:.3f} J | {100 * trial['error']:+.1f} % |"
-        )
+    rows += [f"| {_trial(trial)} |" for trial in result["trials"]]
     summary = (
         f"{result['points']} networks trained in {result['profile_s']:.0f} s; mean absolute error "
         f"{100 * score['mape']:.1f} %, {100 * score['coverage']:.0f} % inside the interval; repeated measurements of "
@@ -184,12 +188,7 @@ def joint_run() -> list[str]:
     sums = []
     for mode in ("graph", "eager"):
         (record,) = _data(f"h200-cnn5/ampere/{mode}-evaluation.json")
-        for trial in record["trials"]:
-            low, high = trial["interval_j"]
-            rows.append(
-                f"| {mode} | {', '.join(map(str, trial['widths']))} | {trial['predicted_j']:.3f} J | "
-                f"{low:.3f} – {high:.3f} J | {trial['measured_j']:.3f} J | {100 * trial['error']:+.1f} % |"
-            )
+        rows += [f"| {mode} | {_trial(trial)} |" for trial in record["trials"]]
         score = record["scores"]["ampere"]
         sums.append(
             f"{mode}: {record['points']} networks in {record['profile_s']:.0f} s of measuring, mean absolute error "

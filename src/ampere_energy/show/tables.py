@@ -40,7 +40,15 @@ def spec_table(spec: ModelSpec) -> RenderableType:
 def profile_table(profile: Profile) -> RenderableType:
     """What a campaign learnt."""
     state = "" if profile.complete else ", PARTIAL"
-    table = _table("role", "layers", title=f"{profile.model} on {profile.device.name}, method {profile.method}{state}")
+    title = f"{profile.model} on {profile.device.name}, method {profile.method}{state}"
+    spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
+    table, about = _kinds(profile, title) if profile.nets is None else _subjects(profile.nets, title)
+    return Group(table, Text(about, style="dim"), Text(spent, style="dim"))
+
+
+def _kinds(profile: Profile, title: str) -> tuple[Table, str]:
+    """What the paper's method learnt, and what to know about it."""
+    table = _table("role", "layers", title=title)
     for name in ("widths", "points", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
     for fit in profile.kinds:
@@ -51,15 +59,12 @@ def profile_table(profile: Profile) -> RenderableType:
             str(len(fit.points)),
             _range(fit.energy.values, "J"),
         )
-    if profile.nets is not None:
-        return _joint_table(profile, profile.nets, state)
-    spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
-    about = "kinds that are not the model's own feed and read the others, and are subtracted"
-    return Group(table, Text(about, style="dim"), Text(spent, style="dim"))
+    return table, "kinds that are not the model's own feed and read the others, and are subtracted"
 
 
-def _joint_table(profile: Profile, nets: NetFit, state: str) -> RenderableType:
-    table = _table("layers", title=f"{profile.model} on {profile.device.name}, method {profile.method}{state}")
+def _subjects(nets: NetFit, title: str) -> tuple[Table, str]:
+    """What was learnt jointly, and how well."""
+    table = _table("layers", title=title)
     for name in ("widths", "metered", "timed", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
     for index, (subject, metered, timed) in enumerate(seen_alone(nets)):
@@ -70,11 +75,8 @@ def _joint_table(profile: Profile, nets: NetFit, state: str) -> RenderableType:
         table.add_row(subject.label, widths, str(metered), str(timed), _range(values, "J") if values else "")
     whole = sum(len(o.blocks) > 1 for o in nets.observations)
     errors, _ = nets.left_out()
-    spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
     about = f"blocks alone and {whole} whole networks; each predicted from all others, the median error is"
-    return Group(
-        table, Text(f"{about} {percent(float(np.median(np.abs(errors))))}", style="dim"), Text(spent, style="dim")
-    )
+    return table, f"{about} {percent(float(np.median(np.abs(errors))))}"
 
 
 def estimate_table(
