@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from ampere_energy.errors import FileError, RequestError
 if TYPE_CHECKING:
     from ampere_energy.fit.profile import Profile
     from ampere_energy.model.blocks import ModelSpec
+    from ampere_energy.model.source import InputSpec, ModelRef
 
 
 def choice(options: Any, value: str, option: str) -> Any:
@@ -27,6 +29,34 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(",")) if text else ()
     except ValueError:
         raise RequestError(f"{option} {text}", "give whole numbers with commas, such as 32,3,64,64") from None
+
+
+def inputs_of(texts: Sequence[str]) -> tuple[tuple[int, ...], tuple[InputSpec, ...]]:
+    """The shape of the only input, or what each of several is: `32,3,64,64`, `ids:int64:8,128`, `:int64:8,128:30522`.
+
+    The parts of an input are its argument's name (empty: by position), its type, its shape, and, of integers, the
+    end of their values.
+    """
+    if len(texts) == 1 and ":" not in texts[0]:
+        return numbers(texts[0], "--input"), ()
+    from ampere_energy.model.source import InputSpec
+
+    found = []
+    for text in texts:
+        if text.count(":") not in (0, 2, 3):
+            raise RequestError(f"--input {text}", "give name:type:shape, such as ids:int64:8,128")
+        name, dtype, shape, high = (*text.split(":"), "")[:4] if ":" in text else ("", "float32", text, "")
+        found.append(InputSpec(name, dtype, numbers(shape, "--input"), *numbers(high, "--input")[:1]))
+    return (), tuple(found)
+
+
+def inputs_text(ref: ModelRef) -> list[str]:
+    """What `--input` a reference was made with."""
+    if ref.input:
+        return [",".join(map(str, ref.input))]
+    return [
+        ":".join((i.name, i.dtype, ",".join(map(str, i.shape)), *([str(i.high)] if i.high else []))) for i in ref.inputs
+    ]
 
 
 def seconds(text: str) -> float | None:
@@ -97,10 +127,7 @@ def prepare_log(path: Path, log: Path, spec: ModelSpec, resume: bool, fresh: boo
     if resume and path.exists():
         before = load_profile(str(path))
         if (before.model, before.training) != (spec.name, spec.training):
-            was = (
-                f"{before.model} at batch {before.training.batch}, {before.training.optimizer}, {before.training.mode}"
-            )
-            raise RequestError(f"{path} is a profile of {was}", "choose another --out")
+            raise RequestError(f"{path} is a profile of {before.model} at {before.training}", "choose another --out")
     if resume and not log.exists():
         raise FileError(f"there is no log {log} to resume", "run without --resume")
     if log.exists() and log.stat().st_size and not resume:

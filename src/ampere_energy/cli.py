@@ -20,6 +20,8 @@ from ampere_energy.arguments import (
     choice,
     default_name,
     existing_path,
+    inputs_of,
+    inputs_text,
     joules,
     load_profile,
     numbers,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from ampere_energy.measure.devices import Device
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
+    from ampere_energy.model.training import Training
     from ampere_energy.model.variants import WidthRange
 
 app = typer.Typer(
@@ -52,9 +55,15 @@ err = Console(stderr=True, emoji=False, markup=False)
 Model = Annotated[
     str, typer.Argument(help="A family (see `ampere models`), path/to/file.py:factory or package.module:factory.")
 ]
-Input = Annotated[str, typer.Option("--input", help="Shape of the input, batch first: 32,3,64,64.")]
+Input = Annotated[
+    list[str] | None,
+    typer.Option("--input", help="Shape of the input, batch first: 32,3,64,64; or of each: ids:int64:8,128."),
+]
 Widths = Annotated[str, typer.Option(help="A member's widths: 6,16,120,84. For a factory, its arguments.")]
 OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
+PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, or bf16 and fp16 by autocast.")]
+ChannelsLast = Annotated[bool, typer.Option("--channels-last", help="Keep images with their channels innermost.")]
+Accumulate = Annotated[int, typer.Option(help="Forward and backward passes an update; a step is all of them.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DeviceName = Annotated[str, typer.Option("--device", help="cpu, cuda, or simulated[:NOISE] for a dry run.")]
 ModeName = Annotated[str, typer.Option("--mode", help="How a step is run: eager, graph or compile.")]
@@ -110,14 +119,17 @@ def devices(as_json: AsJson = False) -> None:
 @app.command()
 def parse(
     model: Model,
-    input: Input = "",
+    input: Input = None,
     widths: Widths = "",
     optimizer: OptimizerName = "sgd",
     mode: ModeName = "eager",
+    precision: PrecisionName = "fp32",
+    channels_last: ChannelsLast = False,
+    accumulate: Accumulate = 1,
     as_json: AsJson = False,
 ) -> None:
     """Shows a model's blocks, kinds, widths, parameters and training FLOPs."""
-    spec = _spec(_ref(model, input, widths, optimizer, mode))
+    spec = _spec(_ref(model, input, widths, _training(optimizer, mode, precision, channels_last, accumulate)))
     from ampere_energy.show.plainly import spec_json
     from ampere_energy.show.tables import spec_table
 
@@ -128,11 +140,15 @@ def parse(
 def profile(
     model: Model,
     device: DeviceName = "cpu",
-    input: Input = "",
+    input: Input = None,
     widths: Annotated[str, typer.Option(help="The largest widths to cover. For a factory, its arguments.")] = "",
     width_step: WidthStep = 1,
+    vary: Annotated[bool, typer.Option("--vary", help="Of a factory: cover widths from 1 to the model's own.")] = False,
     optimizer: OptimizerName = "sgd",
     mode: ModeName = "eager",
+    precision: PrecisionName = "fp32",
+    channels_last: ChannelsLast = False,
+    accumulate: Accumulate = 1,
     budget: Annotated[str, typer.Option(help="Time for measuring, such as 60s or 2m [default: until precise].")] = "",
     points: Annotated[int, typer.Option(help="The most metered points of one kind.")] = 16,
     target: Annotated[str, typer.Option(help="Stop when members' 90 % intervals are within this share.")] = "5%",
@@ -148,7 +164,7 @@ def profile(
     as_json: AsJson = False,
 ) -> None:
     """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
-    ref = _ref(model, input, widths, optimizer, mode)
+    ref = _ref(model, input, widths, _training(optimizer, mode, precision, channels_last, accumulate))
     path = profile_path(name or default_name(model, device))
     log = path.with_suffix(".jsonl")
     from ampere_energy.fit.campaign import profile as run_campaign
@@ -166,7 +182,7 @@ def profile(
         rule=choice(Rule, rule, "--rule"),
     )
     spec = replace(_spec(ref), name=model)
-    ranges = _ranges(spec, width_step)
+    spec, ranges = _scope(ref, spec, width_step, vary)
     kept = prepare_log(path, log, spec, resume, fresh)
     if kept:
         _say(f"the old log is kept as {kept}")
@@ -181,6 +197,7 @@ def profile(
             log=log,
             method=method,
             observe=display,
+            ref=ref,
         )
     learnt.save(path)
     _show(as_json, lambda: profile_json(learnt, str(path)), lambda: profile_table(learnt))
@@ -196,10 +213,13 @@ def profile(
 def estimate(
     model: Model,
     profile: ProfileName,
-    input: Input = "",
+    input: Input = None,
     widths: Widths = "",
     optimizer: OptimizerName = "sgd",
     mode: ModeName = "eager",
+    precision: PrecisionName = "fp32",
+    channels_last: ChannelsLast = False,
+    accumulate: Accumulate = 1,
     iterations: Annotated[int, typer.Option(help="Training steps.")] = 1,
     level: Level = 0.9,
     battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh: the share used, P(fits).")] = "",
@@ -209,7 +229,7 @@ def estimate(
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
     capacity, budget_j, target = watt_hours(battery), joules(within), share(refine, "--refine")
-    ref = _ref(model, input, widths, optimizer, mode)
+    ref = _ref(model, input, widths, _training(optimizer, mode, precision, channels_last, accumulate))
     learnt = load_profile(profile)
     spec = _spec(ref)
     from ampere_energy.predict.estimate import estimate as predict
@@ -254,10 +274,13 @@ def _refined(spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Pro
 def measure(
     model: Model,
     device: DeviceName = "cpu",
-    input: Input = "",
+    input: Input = None,
     widths: Widths = "",
     optimizer: OptimizerName = "sgd",
     mode: ModeName = "eager",
+    precision: PrecisionName = "fp32",
+    channels_last: ChannelsLast = False,
+    accumulate: Accumulate = 1,
     iterations: Annotated[int, typer.Option(help="Training steps to report for.")] = 1,
     add_to: Annotated[str, typer.Option("--add-to", help="A profile to teach what is measured.")] = "",
     meter: MeterName = "",
@@ -268,7 +291,7 @@ def measure(
     """Trains a model for some seconds on a device and reports what a step costs."""
     if iterations < 1:
         raise RequestError(f"--iterations {iterations}", "give at least 1")
-    ref = _ref(model, input, widths, optimizer, mode)
+    ref = _ref(model, input, widths, _training(optimizer, mode, precision, channels_last, accumulate))
     taught = load_profile(add_to) if add_to else None
     spec = _spec(ref) if taught else None
     from ampere_energy.measure.measurement import REPORT
@@ -306,7 +329,7 @@ def evaluate(
     profile: ProfileName,
     models: Annotated[int, typer.Option(help="How many unseen members to measure.")] = 20,
     seed: Annotated[int, typer.Option(help="Another seed draws other members.")] = 0,
-    input: Input = "",
+    input: Input = None,
     width_step: WidthStep = 1,
     level: Level = 0.9,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
@@ -321,9 +344,9 @@ def evaluate(
         raise RequestError(f"--models {models}", "give at least 1")
     family = find_family(family_name).aligned(width_step)
     learnt = load_profile(profile)
-    settings = (learnt.training.optimizer.value, learnt.training.mode.value)
-    shape = input or ",".join(map(str, (learnt.training.batch, *family.input[1:])))
-    members = [_ref(family_name, shape, ",".join(map(str, w)), *settings) for w in family.sample(models, seed)]
+    shape = input or [",".join(map(str, (learnt.training.batch, *family.input[1:])))]
+    drawn = [",".join(map(str, widths)) for widths in family.sample(models, seed)]
+    members = [_ref(family_name, shape, widths, learnt.training) for widths in drawn]
     from ampere_energy.measure.devices import reopen
     from ampere_energy.predict.evaluate import evaluate as run
     from ampere_energy.show.plainly import evaluation_json
@@ -393,37 +416,68 @@ def _one_line_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"ampere: warning: {message}", file=sys.stderr)
 
 
-def _ref(model: str, input: str, widths: str, optimizer: str, mode: str) -> ModelRef:
-    from ampere_energy.model.source import model_ref
-    from ampere_energy.model.training import Mode, Optimizer, Training
+def _training(optimizer: str, mode: str, precision: str, channels_last: bool, accumulate: int) -> Training:
+    from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 
-    training = Training(1, choice(Optimizer, optimizer, "--optimizer"), choice(Mode, mode, "--mode"))
-    return model_ref(model, widths=numbers(widths, "--widths"), input=numbers(input, "--input"), training=training)
+    return Training(
+        1,
+        choice(Optimizer, optimizer, "--optimizer"),
+        choice(Mode, mode, "--mode"),
+        choice(Precision, precision, "--precision"),
+        channels_last,
+        accumulate,
+    )
+
+
+def _ref(model: str, input: list[str] | None, widths: str, training: Training) -> ModelRef:
+    from ampere_energy.model.source import model_ref
+
+    shape, inputs = inputs_of(input or [])
+    return model_ref(model, widths=numbers(widths, "--widths"), input=shape, inputs=inputs, training=training)
 
 
 def _spec(ref: ModelRef) -> ModelSpec:
-    from ampere_energy.model.parse import parse as parse_model
-    from ampere_energy.model.source import instantiate
+    from ampere_energy.model.parse import parse_ref
 
-    with contextlib.redirect_stdout(sys.stderr):  # what a user's model prints must not end up in our JSON
-        return parse_model(instantiate(ref), ref.input, training=ref.training, name=str(ref))
+    with contextlib.redirect_stdout(sys.stderr), err.status(f"reading {ref}"):
+        return parse_ref(ref)  # what a user's model prints must not end up in our JSON
 
 
 def _profile_command(ref: ModelRef, learnt: Profile) -> str:
     """The command that makes a profile which covers a model."""
-    words = ["ampere profile", ref.source, "--device", learnt.device.name, "--input", ",".join(map(str, ref.input))]
+    words = ["ampere profile", ref.source, "--device", learnt.device.name]
+    words += [f"--input {text}" for text in inputs_text(ref)]
     if ref.widths:
         words += ["--widths", ",".join(map(str, ref.widths))]
-    return " ".join([*words, "--optimizer", ref.training.optimizer, "--mode", ref.training.mode])
+    training = ref.training
+    words += ["--optimizer", training.optimizer, "--mode", training.mode]
+    words += ["--precision", training.precision] if training.precision != "fp32" else []
+    words += ["--channels-last"] if training.channels_last else []
+    words += ["--accumulate", str(training.accumulate)] if training.accumulate > 1 else []
+    return " ".join(words)
 
 
-def _ranges(spec: ModelSpec, step: int) -> list[WidthRange]:
-    """Widths to cover: from 1 to the model's own, in the steps asked for."""
+def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[ModelSpec, list[WidthRange]]:
+    """The model with the widths to cover: a family's range up to the model's own, or the model as it is."""
     from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.zoo.families import FAMILIES
 
     if step < 1:
         raise RequestError(f"--width-step {step}", "give at least 1")
-    return [WidthRange(1, block.width_out).aligned(step) for block in spec.blocks[:-1]]
+    known = FAMILIES.get(ref.source)
+    if known:
+        family = known.aligned(step)
+        counts = [WidthRange(width, width) for width in spec.widths[: family.counts]]
+        varied = zip(family.ranges[family.counts :], spec.widths[family.counts :], strict=True)
+        return spec, [*counts, *(allowed.up_to(width) for allowed, width in varied)]
+    if vary and not spec.widths:
+        raise RequestError(
+            f"--vary with {ref.source}, whose blocks are not a chain of layers with widths",
+            "give a factory with width arguments and --widths, or profile it as it is",
+        )
+    if not (vary or ref.widths):
+        return replace(spec, widths=(), follows=()), []
+    return spec, [WidthRange(1, width).aligned(step) for width in spec.widths]
 
 
 def _device(name: str, meter: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:

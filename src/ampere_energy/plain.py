@@ -30,12 +30,18 @@ _LONGEST = 300
 def encode(value: Any) -> Any:
     """The JSON form of a dataclass, enum, tuple or scalar."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        named = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {f.name: encode(own) for f, own in named if not (f.metadata.get("later") and own == f.default)}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (tuple, list)):
         return [encode(item) for item in value]
     return value
+
+
+def later(default: T) -> T:
+    """A field that older files lack: written only where it differs from its default, so that names stay the same."""
+    return dataclasses.field(default=default, metadata={"later": True})
 
 
 def decode(cls: type[T], data: Any, where: str) -> T:

@@ -19,7 +19,7 @@ from ampere_energy.measure.devices import Device, open_device
 from ampere_energy.measure.measurement import POINT, Measurement, Record, same_setting
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec
-from ampere_energy.model.source import ModelRef, instantiate
+from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import WidthRange, alone, lessons
 
@@ -38,18 +38,20 @@ def profile(
     method: str = "ampere",
     observe: Callable[[Status], None] = lambda status: None,
     budget_s: float | None = None,
+    ref: ModelRef | None = None,
 ) -> Profile:
     """Profiles what a model is made of on a device, and fits it.
 
     Args:
         spec: the parsed model, at its largest widths.
         device: an open device, or a name such as `cpu` (opened and closed here).
-        ranges: for each block but the last, the widths to cover; by default from 1 to the model's own.
+        ranges: the values to cover of each of the model's widths; by default from 1 to its own.
         rules: end conditions and guide.
         log: where each measurement is kept; what it already holds is taken in, not measured again.
         method: `ampere` (blocks alone, all fitted jointly, guided) or `paper` (small networks, subtracted).
         observe: called with the campaign's status after each measurement.
         budget_s: short for `rules=Rules(budget_s=…)`.
+        ref: where the model comes from, so that whole members can be built of one that is no chain of recipes.
 
     Returns:
         The profile; marked incomplete where it was interrupted (Ctrl-C) or a kind could not be measured.
@@ -63,7 +65,7 @@ def profile(
         campaign: Campaign = (
             Subtracting(lessons(spec, ranges), rules)
             if method == "paper"
-            else Guided(spec, ranges, rules, captures_alone(opened, spec))
+            else Guided(spec, ranges, rules, captures_alone(opened, spec), ref)
         )
         return _run(spec, campaign, opened, log, method, observe)
     finally:
@@ -87,10 +89,8 @@ def _run(
     kept = MeasurementLog(Path(log)) if log is not None else None
     for record in kept.read() if kept else ():
         same_setting(record, device.info, device.meter)
-        if isinstance(record.workload, ModelRef):
+        if not campaign.tell(record) and isinstance(record.workload, ModelRef):
             _tell_whole(campaign, record.workload, record)
-        else:
-            campaign.tell(record)
     interrupted = False
     try:
         observe(campaign.status())
@@ -129,10 +129,10 @@ def _run(
 
 def _tell_whole(campaign: Campaign, ref: ModelRef, record: Record) -> None:
     """Takes in a whole model that was measured with --add-to, where the campaign knows all its kinds."""
-    from ampere_energy.model.parse import parse
+    from ampere_energy.model.parse import parse_ref
 
     if isinstance(campaign, Guided):
-        blocks = parse(instantiate(ref), ref.input, training=ref.training).blocks
+        blocks = parse_ref(ref).blocks
         if all(block.kind in campaign.domains for block in blocks):
             campaign.add(blocks, record)
 
@@ -198,8 +198,8 @@ def refine(
         chosen = best(nets, [asked], ranked, 1)[0]
         offers.remove((chosen.net, chosen.metered))
         kind = blocks[chosen.net].kind
-        kind = replace(kind, training=replace(kind.training, mode=twin))
-        record = _measure(device, Request(alone(kind, blocks[chosen.net].point), chosen.metered))
+        captured = replace(kind, training=replace(kind.training, mode=twin))
+        record = _measure(device, Request(alone(captured, blocks[chosen.net].point), chosen.metered))
         same_setting(record, profile.device, profile.meter)
         if kept:
             kept.append(record)

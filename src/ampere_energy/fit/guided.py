@@ -22,10 +22,29 @@ from ampere_energy.fit.guide import Offer, best
 from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import Net, NetFit, Observation, Subject
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
-from ampere_energy.measure.measurement import Measurement, Record, Timing, Window, durations, energies, pooled_error
-from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point
+from ampere_energy.measure.measurement import (
+    Measurement,
+    Record,
+    Timing,
+    Window,
+    Workload,
+    durations,
+    energies,
+    pooled_error,
+)
+from ampere_energy.model.blocks import AnyKind, Block, ModelSpec, Point
+from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import Domain, Variant, WidthRange, alone, block_domains, member
+from ampere_energy.model.variants import (
+    Domain,
+    Variant,
+    WidthRange,
+    alone,
+    block_domains,
+    block_points,
+    member,
+    spec_ranges,
+)
 
 QUESTIONS = 48
 ROUND = 16
@@ -35,6 +54,7 @@ _WHOLE = 2
 _TRIED = 20
 _TRIED_WHOLE = 4
 _TIMINGS = 5
+_SIDE_BY_SIDE = 3
 _GROWTH = 1.25
 _USUAL_COST = {True: 2.0, False: 0.1}
 
@@ -44,24 +64,31 @@ class Guided:
 
     Args:
         spec: the parsed model, at its largest widths.
-        ranges: for each block but the last, the widths to cover.
+        ranges: the values to cover of each of the model's widths.
         rules: end conditions and rule.
         captures: blocks of eager steps are metered as captured graphs, which shows what the device takes alone.
+        ref: how to build whole members of a model that is no chain of recipes.
     """
 
-    def __init__(self, spec: ModelSpec, ranges: Sequence[WidthRange] | None, rules: Rules, captures: bool) -> None:
-        self.spec, self.rules, self.captures = spec, rules, captures
-        if ranges is None:
-            ranges = [WidthRange(1, block.width_out) for block in spec.blocks[:-1]]
-        self.ranges = ranges
-        self.domains = block_domains(spec, ranges)
+    def __init__(
+        self,
+        spec: ModelSpec,
+        ranges: Sequence[WidthRange] | None,
+        rules: Rules,
+        captures: bool,
+        ref: ModelRef | None = None,
+    ) -> None:
+        self.spec, self.rules, self.captures, self.ref = spec, rules, captures, ref
+        self.ranges = spec_ranges(spec) if ranges is None else ranges
+        self.domains = block_domains(spec, self.ranges)
         self.kinds = list(self.domains)
         self.subjects = tuple(subject(kind, domain) for kind, domain in self.domains.items())
         draw = random.Random(f"questions:{spec.name}")
-        widths = [[r[draw.randrange(len(r))] for r in ranges] for _ in range(QUESTIONS)]
-        largest = [r.high for r in ranges]
-        self._wholes = list(dict.fromkeys(member(spec, w) for w in (largest, *widths[: _WHOLE - 1])))
-        self.questions = [self.net(member(spec, w)) for w in widths]
+        self._varied = {variable for followed in spec.follows for variable, _ in followed}
+        widths = [self._widths(draw) for _ in range(QUESTIONS)]
+        self.questions = list(dict.fromkeys(self._member(w) for w in widths))
+        largest = tuple(r.high if v in self._varied else w for v, (r, w) in enumerate(self._each_width()))
+        self._wholes = [] if not spec.widths else [self._whole(w) for w in (largest, *widths[: _WHOLE - 1])]
         self._opening = self._design()
         self._records: list[tuple[Net, Record]] = []
 
@@ -85,9 +112,12 @@ class Guided:
     def tell(self, record: Record) -> bool:
         """Takes a record in; False where it is of none of the campaign's kinds."""
         workload = record.workload
-        if not isinstance(workload, Variant) or any(
-            self._original(b.kind) not in self.domains for b in workload.blocks
-        ):
+        if isinstance(workload, ModelRef):
+            if self.ref is None or replace(workload, widths=self.ref.widths) != self.ref:
+                return False
+            self._records.append((self._member(workload.widths), record))
+            return True
+        if any(self._original(b.kind) not in self.domains for b in workload.blocks):
             return False
         self._records.append((self.net(workload), record))
         return True
@@ -111,7 +141,7 @@ class Guided:
     @lru_cache(maxsize=2)  # noqa: B019 - lives as long as the campaign
     def _uncertainty(self, count: int) -> float:
         """Half the 90 % interval of a member's energy, as a share, the mean over the questions."""
-        variances = np.diagonal(self._learn(count).posterior(self.questions))[QUESTIONS:]
+        variances = np.diagonal(self._learn(count).posterior(self.questions))[len(self.questions) :]
         return float(np.mean(REACH_90 * np.sqrt(np.maximum(variances, 0.0))))
 
     def _start(self, count: int) -> int:
@@ -162,7 +192,7 @@ class Guided:
         found = (observation(net, record, error, eager) for net, record in self._records[:count])
         return [o for o in found if o is not None]
 
-    def _original(self, kind: Kind) -> Kind:
+    def _original(self, kind: AnyKind) -> AnyKind:
         """The kind whose captured twin was measured."""
         return replace(kind, training=self.spec.training) if self.captures else kind
 
@@ -176,20 +206,62 @@ class Guided:
             inside = [tuple(r[draw.randrange(len(r))] for r in domain) for _ in range(_INSIDE * len(domain))]
             points = list(dict.fromkeys((*corners, *inside)))
             looked = list(dict.fromkeys((corners[0], corners[-1], *inside[:1])))
+            if not self.spec.widths:
+                points = looked = self._own(kind)
             metered += [Request(self._block(kind, point), True) for point in looked]
             if self.rules.timings:
                 timed += [Request(self._block(kind, point), False) for point in points]
             else:
                 metered += [Request(self._block(kind, point), True) for point in points if point not in looked]
-        wholes = [Request(whole, True) for whole in self._wholes]
+        wholes = [Request(whole, True) for whole in dict.fromkeys((*self._wholes, *self._bundles())) if whole]
         draw.shuffle(timed)
         draw.shuffle(metered)
         self._essential = len(timed) + len(metered)
         return [*timed, *metered, *wholes]
 
-    def _block(self, kind: Kind, point: Point) -> Variant:
-        twin = replace(kind, training=replace(kind.training, mode=Mode.GRAPH)) if self.captures else kind
-        return alone(twin, point)
+    def _block(self, kind: AnyKind, point: Point) -> Variant:
+        return alone(self._twin(kind), point)
+
+    def _twin(self, kind: AnyKind) -> AnyKind:
+        """The kind whose captured steps show what the device takes alone."""
+        return replace(kind, training=replace(kind.training, mode=Mode.GRAPH)) if self.captures else kind
+
+    def _own(self, kind: AnyKind) -> list[Point]:
+        """The points at which the model itself has blocks of a kind."""
+        return list(dict.fromkeys(block.point for block in self.spec.blocks if block.kind == kind))
+
+    def _each_width(self) -> list[tuple[WidthRange, int]]:
+        return list(zip(self.ranges, self.spec.widths, strict=True))
+
+    def _widths(self, draw: random.Random) -> tuple[int, ...]:
+        """A random member's widths; those that no block follows stay as they are."""
+        return tuple(
+            r[draw.randrange(len(r))] if variable in self._varied else own
+            for variable, (r, own) in enumerate(self._each_width())
+        )
+
+    def _member(self, widths: Sequence[int]) -> Net:
+        """A member of the family as the fit sees it."""
+        points = block_points(self.spec, widths)
+        return tuple((self.kinds.index(b.kind), point) for b, point in zip(self.spec.blocks, points, strict=True))
+
+    def _whole(self, widths: tuple[int, ...]) -> Workload | None:
+        """A member of the family to be trained whole; None where nothing can build it."""
+        if self.spec.chain:
+            return member(self.spec, widths)
+        return replace(self.ref, widths=widths) if self.ref is not None else None
+
+    def _bundles(self) -> list[Workload]:
+        """A few blocks trained side by side: what a step pays once, whatever it trains, shows in no block alone."""
+        if self.spec.chain and self.spec.widths:
+            return []
+        light = sorted(dict.fromkeys((b.kind, b.point) for b in self.spec.blocks), key=lambda kp: kp[0].flops(kp[1]))
+        groups = [light[:_SIDE_BY_SIDE], light[_SIDE_BY_SIDE : 2 * _SIDE_BY_SIDE]]
+        return [
+            Variant(tuple(Block("subject", self._twin(kind), point) for kind, point in group), apart=True)
+            for group in groups
+            if len(group) > 1
+        ]
 
     def _spent(self) -> bool:
         spent = sum(record.cost_s for _, record in self._records)
@@ -201,7 +273,8 @@ class Guided:
         for net, record in self._records[:count]:
             if len(net) == 1 and record.infeasible is None:
                 seen.setdefault(net[0][0], []).append(isinstance(record, Measurement))
-        return len(seen) == len(self.kinds) and all(any(own) and len(own) > 1 for own in seen.values())
+        least = 2 if self.spec.widths else 1
+        return len(seen) == len(self.kinds) and all(any(own) and len(own) >= least for own in seen.values())
 
     def _learn(self, count: int, fresh: bool = False) -> NetFit:
         """The fit to the first records; hyperparameters are learnt anew only when a quarter more are in."""
@@ -236,16 +309,20 @@ class Guided:
         costs = self._costs(start)
         requests: dict[tuple[Net, bool], Request] = {}
         for index, (kind, domain) in enumerate(self.domains.items()):
-            points = [tuple(r[draw.randrange(len(r))] for r in domain) for _ in range(_TRIED)]
+            points = (
+                [tuple(r[draw.randrange(len(r))] for r in domain) for _ in range(_TRIED)]
+                if self.spec.widths
+                else self._own(kind)
+            )
             points += [net[0][1] for net, _ in self._records[:start] if len(net) == 1 and net[0][0] == index][-_TRIED:]
             for point in dict.fromkeys(points):
                 for metered in (True, False) if self.rules.timings else (True,):
                     if ((index, point),) not in failed and (((index, point),), metered) not in taken:
                         requests[((index, point),), metered] = Request(self._block(kind, point), metered)
-        for widths in ([r[draw.randrange(len(r))] for r in self.ranges] for _ in range(_TRIED_WHOLE)):
-            whole = member(self.spec, widths)
-            if self.net(whole) not in failed and (self.net(whole), True) not in taken:
-                requests[self.net(whole), True] = Request(whole)
+        for widths in [self._widths(draw) for _ in range(_TRIED_WHOLE)] if self.spec.widths else []:
+            whole, net = self._whole(widths), self._member(widths)
+            if whole is not None and net not in failed and (net, True) not in taken:
+                requests[net, True] = Request(whole)
         if self.rules.rule is Rule.GUIDED:
             offers = [Offer(net, metered, costs[metered]) for net, metered in requests]
             chosen = [(offer.net, offer.metered) for offer in best(known, self.questions, offers, ROUND)]
@@ -267,7 +344,7 @@ class Guided:
         return found
 
 
-def subject(kind: Kind, domain: Domain) -> Subject:
+def subject(kind: AnyKind, domain: Domain) -> Subject:
     """A kind as the fit sees it."""
     return Subject(kind.id, kind.work, kind.structure, domain, f"{kind.role} {kind.label}")
 

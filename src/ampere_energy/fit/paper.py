@@ -64,7 +64,8 @@ class Subtracting:
         subject = (
             next((b for b in variant.blocks if b.name == "subject"), None) if isinstance(variant, Variant) else None
         )
-        progress = self._progress.get(subject.kind) if subject else None
+        kind = subject.kind if subject else None
+        progress = self._progress.get(kind) if isinstance(kind, Kind) else None
         if progress is None or subject is None or progress.lesson.variant(subject.point) != variant:
             return False
         progress.spent_s += measurement.cost_s
@@ -72,7 +73,7 @@ class Subtracting:
             progress.failed[subject.point] = measurement.infeasible
         else:
             progress.measured.setdefault(subject.point, []).append(measurement)
-        self._forget(subject.kind)
+        self._forget(progress.lesson.kind)
         self._fit(progress)  # now, so that each fit starts from the one before, also when a log is taken in again
         return True
 
@@ -199,7 +200,7 @@ def _subtract(
         value, variance = whole, (relative * whole) ** 2
         assert isinstance(measurement.workload, Variant)
         for block in measurement.workload.blocks:
-            if block.name != "subject":
+            if block.name != "subject" and isinstance(block.kind, Kind):
                 fit = known[block.kind]
                 process, at = fit.process(quantity), fit.unit([block.point])
                 value -= float(process.mean(at))

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from ampere_energy.errors import RequestError
 from ampere_energy.fit.profile import Quantity
-from ampere_energy.model.variants import Variant
+from ampere_energy.measure.measurement import Workload
 
 
 class Rule(StrEnum):
@@ -22,7 +22,7 @@ class Rule(StrEnum):
 class Request:
     """A network to train: metered, or only timed."""
 
-    workload: Variant
+    workload: Workload
     metered: bool = True
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
 
 from ampere_energy.measure.measurement import Workload
-from ampere_energy.model.blocks import Role
-from ampere_energy.model.build import Loss, build, loss_of
+from ampere_energy.model.blocks import Block, Fragment, Kind, Role
+from ampere_energy.model.build import build
 from ampere_energy.model.layers import LOSSES
-from ampere_energy.model.source import ModelRef, instantiate
-from ampere_energy.model.training import Mode, Optimizer, Training
+from ampere_energy.model.objective import OWN, Inputs, Objective, chosen, objective, tensors_in
+from ampere_energy.model.program import Program
+from ampere_energy.model.rebuild import Rebuilt
+from ampere_energy.model.source import ModelRef, load
+from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 
 _LEARNING_RATE = 1e-4
 _ISSUES = 11
@@ -49,30 +54,148 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
         RuntimeError: the step cannot be captured or compiled, or does not fit.
     """
     torch.manual_seed(0)
-    module, inputs, loss = _prepare(workload, device)
     training = workload.training
-    with torch.no_grad():
-        outputs = module(inputs)
-    target = (
-        torch.randint(outputs.shape[1], (training.batch,), device=device)
-        if loss is loss_of("cross_entropy")
-        else torch.randn_like(outputs)
-    )
-    del outputs
-    optimizer = _optimizer(module, training, device)
-    forward = torch.compile(module) if mode is Mode.COMPILE else module
+    torch.set_float32_matmul_precision("high" if training.precision is Precision.TF32 else "highest")
+    with _precision(training, device):
+        parts = [_compact(part, training) for part in _parts(workload, device)]
+        ready = [part.ready() for part in parts]
+    modules = nn.ModuleList(part.module for part in parts).train()
+    trained = [weight for part in parts for weight in part.trained]
+    optimizer = _optimizer(trained, training, device) if trained else None
+    forwards = [torch.compile(part.module) if mode is Mode.COMPILE else part.module for part in parts]
+    leaves = [tensor for part in parts for tensor in tensors_in(part.inputs) if tensor.requires_grad]
 
     def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        inputs.grad = None
-        if loss is None:  # part of a model: what follows it hands a gradient back
-            forward(inputs).backward(target)
-        else:
-            loss(forward(inputs), target).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        if optimizer is not None:
+            optimizer.zero_grad(set_to_none=True)
+        for leaf in leaves:
+            leaf.grad = None
+        for _ in range(training.accumulate):
+            outputs: list[torch.Tensor] = []
+            gradients: list[torch.Tensor | None] = []
+            with _precision(training, device):
+                for part, forward, prepared in zip(parts, forwards, ready, strict=True):
+                    ends, handed = part.finish(_called(forward, part.inputs), prepared)
+                    outputs += ends
+                    gradients += handed
+            if outputs:
+                torch.autograd.backward(outputs, gradients)
+        if optimizer is not None:
+            optimizer.step()
 
-    ready = Step(step, module, device)
-    return captured(ready) if mode is Mode.GRAPH else ready
+    found = Step(step, modules, device)
+    return captured(found) if mode is Mode.GRAPH else found
+
+
+Ends = tuple[list[torch.Tensor], list["torch.Tensor | None"]]
+"""Where the backward pass begins, and the gradients handed to it; None for a loss."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one forward call runs: a module, its inputs, and how the backward pass begins.
+
+    Attributes:
+        trained: the weights that the optimizer updates.
+        goal: how a whole model's result is trained; None where what follows a part of a model hands gradients back.
+    """
+
+    module: nn.Module
+    inputs: Inputs
+    trained: tuple[nn.Parameter, ...]
+    goal: Callable[[Any], Objective] | None = None
+
+    def ready(self) -> tuple[Objective | None, list[torch.Tensor | None]]:
+        """What stays the same from step to step: targets, or the gradients that are handed back."""
+        result = _called(self.module, self.inputs)
+        if self.goal is not None:
+            goal = self.goal(result)
+            return goal, [None if goal.name == OWN else goal.target()]
+        ends = [tensor for tensor in tensors_in(result) if tensor.requires_grad]
+        return None, [torch.randn_like(end) if end.dim() else None for end in ends]
+
+    def finish(self, result: Any, ready: tuple[Objective | None, list[torch.Tensor | None]]) -> Ends:
+        """Where the backward pass of a result begins."""
+        goal, prepared = ready
+        if goal is None:
+            return [tensor for tensor in tensors_in(result) if tensor.requires_grad], prepared
+        scores, [target] = chosen(result), prepared
+        assert scores is not None
+        return [scores if target is None else goal.loss(scores, target)], [None]
+
+
+def _called(module: Callable[..., Any], inputs: Inputs) -> Any:
+    return module(**inputs) if isinstance(inputs, Mapping) else module(*inputs)
+
+
+def _parts(workload: Workload, device: torch.device) -> list[Part]:
+    if isinstance(workload, ModelRef):
+        return [_whole(workload, device)]
+    if not workload.apart and isinstance(workload.blocks[0].kind, Kind):
+        return [_chain(workload.blocks, device)]
+    return [
+        _fragment(block.kind.program.at(block.point), device)
+        if isinstance(block.kind, Fragment)
+        else _chain([block], device)
+        for block in workload.blocks
+    ]
+
+
+def _whole(ref: ModelRef, device: torch.device) -> Part:
+    loaded = load(ref)
+    module = loaded.module.train().to(device)
+    inputs = on_device(loaded.inputs, device)
+    trained = tuple(parameter for parameter in module.parameters() if parameter.requires_grad)
+    return Part(module, inputs, trained, lambda result: objective(module, result, inputs))
+
+
+def _fragment(program: Program, device: torch.device) -> Part:
+    module = Rebuilt(program, device).train()
+    return Part(module, module.inputs(device), tuple(module.trained()))
+
+
+def _chain(blocks: Sequence[Block], device: torch.device) -> Part:
+    first, last = blocks[0], blocks[-1].kind
+    assert isinstance(first.kind, Kind)
+    assert isinstance(last, Kind)
+    module = build(blocks).to(device)
+    # A block that stands inside its model passes a gradient on, also when it is trained alone.
+    inputs = torch.randn(first.kind.training.batch, *first.reads).to(device).requires_grad_(first.kind.input_grad)
+    losses = [step.op for step in last.layers if step.op in LOSSES]
+    goal = (lambda result: Objective(result, losses[0])) if last.role is Role.OUTPUT else None
+    return Part(module, (inputs,), tuple(module.parameters()), goal)
+
+
+def on_device(inputs: Inputs, device: torch.device) -> Inputs:
+    """Inputs where the model is."""
+    if isinstance(inputs, Mapping):
+        return {name: tensor.to(device) for name, tensor in inputs.items()}
+    return tuple(tensor.to(device) for tensor in inputs)
+
+
+def _compact(part: Part, training: Training) -> Part:
+    """The part with images' channels innermost, where that is asked for."""
+    if not training.channels_last:
+        return part
+    part.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def turned(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() != 4:
+            return tensor
+        return tensor.detach().to(memory_format=torch.channels_last).requires_grad_(tensor.requires_grad)
+
+    inputs = part.inputs
+    if isinstance(inputs, Mapping):
+        return replace(part, inputs={name: turned(tensor) for name, tensor in inputs.items()})
+    return replace(part, inputs=tuple(turned(tensor) for tensor in inputs))
+
+
+def _precision(training: Training, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Autocast, where a lower precision is asked for."""
+    types = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+    if training.precision not in types:
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=types[training.precision])
 
 
 def captured(step: Step) -> Step:
@@ -125,24 +248,7 @@ def device_s(step: Step) -> float:
     return float(begin.elapsed_time(end)) / 1e3 / _REPLAYS
 
 
-def _prepare(workload: Workload, device: torch.device) -> tuple[nn.Module, torch.Tensor, Loss | None]:
-    if isinstance(workload, ModelRef):
-        module = instantiate(workload).train().to(device)
-        inputs = torch.randn(workload.input).to(device)
-        with torch.no_grad():
-            scores = module(inputs).dim() == 2
-        return module, inputs, loss_of("cross_entropy" if scores else "mse")
-    first, last = workload.blocks[0], workload.blocks[-1]
-    # A block that stands inside its model passes a gradient on, also when it is trained alone.
-    inputs = torch.randn(workload.training.batch, *first.reads).to(device).requires_grad_(first.kind.input_grad)
-    losses = [step.op for step in last.kind.layers if step.op in LOSSES]
-    if last.kind.role is not Role.OUTPUT:
-        return build(workload).to(device), inputs, None
-    return build(workload).to(device), inputs, loss_of(losses[0] if losses else "mse")
-
-
-def _optimizer(module: nn.Module, training: Training, device: torch.device) -> torch.optim.Optimizer:
-    parameters = list(module.parameters())
+def _optimizer(parameters: list[nn.Parameter], training: Training, device: torch.device) -> torch.optim.Optimizer:
     capturable = device.type == "cuda"  # keeps the step count on the card, as a graph needs it
     if training.optimizer is Optimizer.SGD:
         return torch.optim.SGD(parameters, _LEARNING_RATE)

@@ -4,10 +4,16 @@ A *kind* is everything that makes two blocks cost the same at the same widths: t
 hyperparameters, the spatial size they read, whether their input needs a gradient, and how they are trained.
 A *block* is a kind at a *point* (its widths): one width for an input block (what it gives), one for an output
 block (what it reads), two for a hidden block (what it reads, what it gives).
+
+Two sorts of kinds: a `Kind` is a recipe of one parametric layer that can be rebuilt at any widths; a `Fragment` is a
+recorded piece of a model (a residual block, an attention, an LSTM). Where it is known which of its sizes follow which
+widths, it has widths too; else it is *opaque*: measured as it is.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -20,6 +26,7 @@ from ampere_energy.model.layers import (
     parameters_of,
     signal_after,
 )
+from ampere_energy.model.program import MATRIX, Affine, Program, Source, settled
 from ampere_energy.model.training import Training
 from ampere_energy.plain import digest
 
@@ -32,6 +39,7 @@ class Role(StrEnum):
     INPUT = "input"
     HIDDEN = "hidden"
     OUTPUT = "output"
+    PIECE = "piece"
 
 
 @dataclass(frozen=True)
@@ -120,75 +128,188 @@ class Kind:
         """The width a block gives."""
         return self.fixed if self.role is Role.OUTPUT and self.fixed else point[-1]
 
+    def reads(self, point: Point) -> tuple[int, ...]:
+        """Shape of one sample a block reads."""
+        return self.source.shape(self.width_in(point))
+
+    def gives(self, point: Point) -> tuple[int, ...]:
+        """Shape of one sample a block gives."""
+        return self.result.shape(self.width_out(point))
+
+    def parameters(self, point: Point) -> int:
+        """A block's parameters."""
+        return sum(parameters_of(step, n_in, self.width_out(point)) for step, n_in, _ in self._walk(point))
+
+    def flops(self, point: Point) -> int:
+        """FLOPs of one training step: forward, weight gradient, and input gradient where one is needed."""
+        out = self.width_out(point)
+        forward = sum(forward_flops_of(step, n_in, out, after) for step, n_in, after in self._walk(point))
+        return forward * (3 if self.input_grad else 2) * self.training.batch * self.training.accumulate
+
+    def bytes(self, point: Point) -> int:
+        """Bytes that the forward pass reads and writes, layer by layer, weights included."""
+        numbers, signal, width = self.parameters(point), self.source, self.width_in(point)
+        for step in self.layers:
+            read = math.prod(signal.shape(width))
+            signal = signal_after(step, signal)
+            width = self.width_out(point) if step.op in PARAMETRIC else width
+            numbers += self.training.batch * (read + math.prod(signal.shape(width)))
+        return 4 * numbers
+
+    def _walk(self, point: Point) -> list[tuple[Layer, int, Signal]]:
+        """Each layer with the features it reads and the signal it gives."""
+        steps, signal, width = [], self.source, self.width_in(point)
+        for step in self.layers:
+            after = signal_after(step, signal)
+            steps.append((step, signal.per_width * width, after))
+            signal = after
+            if step.op in PARAMETRIC:
+                width = self.width_out(point)
+        return steps
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A recorded piece of a model as a kind: at the widths its sizes follow, or opaque where they follow none."""
+
+    program: Program
+    training: Training
+
+    @property
+    def role(self) -> Role:
+        """A recorded piece may stand anywhere."""
+        return Role.PIECE
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the kind's widths, in the order of a point."""
+        return tuple(f"width {axis + 1}" for axis in range(self.program.axes))
+
+    @cached_property
+    def id(self) -> str:
+        """A short name that no other kind has."""
+        return f"{self.main}-{digest(self)}"
+
+    @property
+    def work(self) -> str:
+        """Common to kinds that do the same work: a fragment is one of its own."""
+        return self.id
+
+    @cached_property
+    def structure(self) -> str:
+        """Common to kinds whose steps issue the same operations, whatever their sizes."""
+        numbers = self.program.numbers(Source.INPUT, Source.WEIGHT, Source.SHARED)
+        trained = tuple(self.program.values[number].grad for number in numbers)
+        same = digest((self.program.operations, trained, self.training.optimizer))
+        return f"{len(self.program.operations)} operations of {self.main} {same}"
+
+    @cached_property
+    def main(self) -> str:
+        """The operation that does most of its matrix work, or the first where none does any."""
+        names = [name for name in self.program.operations if name in MATRIX]
+        return max(names, key=names.count) if names else (self.program.operations or ("nothing",))[0]
+
+    @cached_property
+    def label(self) -> str:
+        """A description for people."""
+        names = list(self.program.operations)
+        matrix = dict.fromkeys(name for name in names if name in MATRIX)
+        parts = [f"{name}{f' ×{names.count(name)}' if names.count(name) > 1 else ''}" for name in matrix]
+        others = len(names) - sum(names.count(name) for name in matrix)
+        first = next((v for v in self.program.values if v.source is Source.INPUT), None)
+        shape = "×".join("w" if isinstance(size, Affine) else str(size) for size in first.shape) if first else ""
+        more = [f"{others} more"] if others else []
+        frozen = "" if self.program.trains else ", no backward"
+        return f"{' + '.join([*parts, *more])}{f' @{shape}' if shape else ''}{frozen}"
+
+    @property
+    def opaque(self) -> bool:
+        """Whether it can only be measured as it is."""
+        return not self.program.axes
+
+    def reads(self, point: Point) -> tuple[int, ...]:
+        """Shape of the first tensor a block reads."""
+        values = self.program.at(point).values
+        return next((tuple(map(settled, v.shape)) for v in values if v.source is Source.INPUT), ())
+
+    def gives(self, point: Point) -> tuple[int, ...]:
+        """Shape of the first tensor a block gives."""
+        program = self.program.at(point)
+        return tuple(map(settled, program.values[program.outputs[0]].shape)) if program.outputs else ()
+
+    def parameters(self, point: Point) -> int:
+        """A block's parameters, those of an earlier block not counted."""
+        return self.program.at(point).parameters
+
+    def flops(self, point: Point) -> int:
+        """FLOPs of one training step."""
+        return self.program.at(point).flops * self.training.accumulate
+
+    def bytes(self, point: Point) -> int:
+        """Bytes that the forward pass reads and writes, call by call."""
+        return self.program.at(point).bytes
+
+
+AnyKind = Kind | Fragment
+
 
 @dataclass(frozen=True)
 class Block:
     """One block of a model: a kind at a point."""
 
     name: str
-    kind: Kind
+    kind: AnyKind
     point: Point
 
     def __post_init__(self) -> None:
-        if len(self.point) != len(self.kind.axes) or min(self.point) < 1:
+        if len(self.point) != len(self.kind.axes) or min(self.point, default=1) < 1:
             raise ValueError(f"{self.name}: widths {self.point} do not fit {' and '.join(self.kind.axes)}")
 
     @property
-    def width_in(self) -> int:
-        """The width the block reads."""
-        return self.kind.width_in(self.point)
-
-    @property
-    def width_out(self) -> int:
-        """The width the block gives."""
-        return self.kind.width_out(self.point)
-
-    @property
     def reads(self) -> tuple[int, ...]:
-        """Shape of one sample it reads."""
-        return self.kind.source.shape(self.width_in)
+        """Shape of one sample it reads; of a fragment, of the first tensor."""
+        return self.kind.reads(self.point)
 
     @property
     def gives(self) -> tuple[int, ...]:
-        """Shape of one sample it gives."""
-        return self.kind.result.shape(self.width_out)
+        """Shape of one sample it gives; of a fragment, of the first tensor."""
+        return self.kind.gives(self.point)
 
     @property
     def parameters(self) -> int:
-        """Trainable parameters."""
-        return sum(parameters_of(step, n_in, self.width_out) for step, n_in, _ in self._walk())
+        """Parameters, trained and frozen."""
+        return self.kind.parameters(self.point)
 
     @property
     def training_flops(self) -> int:
-        """FLOPs of one training step: forward, weight gradient, and input gradient where one is needed."""
-        forward = sum(forward_flops_of(step, n_in, self.width_out, after) for step, n_in, after in self._walk())
-        return forward * (3 if self.kind.input_grad else 2) * self.kind.training.batch
-
-    def _walk(self) -> list[tuple[Layer, int, Signal]]:
-        """Each layer with the features it reads and the signal it gives."""
-        steps, signal, width = [], self.kind.source, self.width_in
-        for step in self.kind.layers:
-            after = signal_after(step, signal)
-            steps.append((step, signal.per_width * width, after))
-            signal = after
-            if step.op in PARAMETRIC:
-                width = self.width_out
-        return steps
+        """FLOPs of one training step: forward, and backward where a gradient is needed."""
+        return self.kind.flops(self.point)
 
 
 @dataclass(frozen=True)
 class ModelSpec:
     """A parsed model: its blocks in the order they run.
 
-    `unattributed` names the operations that no block accounts for; an estimate leaves them out and says so.
+    Attributes:
+        unattributed: what no block accounts for; an estimate leaves it out and says so.
+        widths: the widths that may be varied, as the model has them; none where it stands as it is.
+        follows: for each block and each of its axes, which of these widths it follows, and how many times over.
     """
 
     name: str
     blocks: tuple[Block, ...]
     training: Training
     unattributed: tuple[str, ...] = ()
+    widths: tuple[int, ...] = ()
+    follows: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[AnyKind, ...]:
         """The different kinds, in order of appearance."""
         return tuple(dict.fromkeys(block.kind for block in self.blocks))
+
+    @property
+    def chain(self) -> bool:
+        """Whether every block is a recipe that reads what the block before it gives."""
+        recipes = all(isinstance(block.kind, Kind) for block in self.blocks)
+        return recipes and all(a.gives == b.reads for a, b in itertools.pairwise(self.blocks))

@@ -1,8 +1,8 @@
-"""Variants and their recipes to trainable torch modules."""
+"""Blocks to trainable torch modules: recipes layer by layer, fragments call by call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ampere_energy.model.blocks import Block
+from ampere_energy.model.blocks import Block, Kind
 from ampere_energy.model.layers import (
     ADAPTIVE_POOLS,
     CONVOLUTIONS,
@@ -21,9 +21,6 @@ from ampere_energy.model.layers import (
     Signal,
     signal_after,
 )
-from ampere_energy.model.variants import Variant
-
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Apply(nn.Module):
@@ -38,26 +35,20 @@ class Apply(nn.Module):
         return self.function(x)
 
 
-def build(variant: Variant) -> nn.Sequential:
-    """The module a variant describes, in training mode; its loss is `loss_of`'s."""
-    return nn.Sequential(*(_block(block) for block in variant.blocks)).train()
+def build(blocks: Sequence[Block]) -> nn.Sequential:
+    """The module that blocks of recipes make in a chain, in training mode."""
+    return nn.Sequential(*(_block(block, block.kind) for block in blocks if isinstance(block.kind, Kind))).train()
 
 
-def loss_of(name: str) -> Loss:
-    """The loss function of a name in the recipe book."""
-    losses: dict[str, Loss] = {"cross_entropy": functional.cross_entropy, "mse": functional.mse_loss}
-    return losses[name]
-
-
-def _block(block: Block) -> nn.Sequential:
-    modules, signal, width = [], block.kind.source, block.width_in
-    for step in block.kind.layers:
+def _block(block: Block, kind: Kind) -> nn.Sequential:
+    modules, signal, width = [], kind.source, kind.width_in(block.point)
+    for step in kind.layers:
         if step.op in LOSSES:
             continue
-        modules.append(_module(step, signal, signal.per_width * width, block.width_out))
+        modules.append(_module(step, signal, signal.per_width * width, kind.width_out(block.point)))
         signal = signal_after(step, signal)
         if step.op in PARAMETRIC:
-            width = block.width_out
+            width = kind.width_out(block.point)
     return nn.Sequential(*modules)
 
 

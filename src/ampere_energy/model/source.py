@@ -10,7 +10,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,36 @@ from typing import TYPE_CHECKING, Any
 from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.model.training import Training
 from ampere_energy.model.zoo.families import FAMILIES, family
+from ampere_energy.plain import later
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
+
+    from ampere_energy.model.objective import Inputs
+
+DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool")
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One of several inputs.
+
+    Attributes:
+        name: the argument of the model's forward; empty for inputs by position.
+        high: of integers, the end of their values, excluded; 0 where the model's own tables tell it.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    high: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise RequestError(f"an input of type {self.dtype}", f"choose from {', '.join(DTYPES)}")
+        if not self.shape or min(self.shape) < 1:
+            raise RequestError(f"an input of shape {self.shape}", "give positive sizes, batch first: ids:int64:8,128")
 
 
 @dataclass(frozen=True)
@@ -30,54 +57,122 @@ class ModelRef:
     Attributes:
         source: a family, `path/to/file.py:factory` or `package.module:factory`.
         widths: a member's widths; for a factory, its positional arguments (often none).
-        input: shape of the example input, batch first.
+        input: shape of the only input, of real numbers, batch first; empty where `inputs` or the factory tell.
         training: how it is trained.
+        inputs: several inputs, or one that is not of real numbers.
     """
 
     source: str
     widths: tuple[int, ...]
     input: tuple[int, ...]
     training: Training
+    inputs: tuple[InputSpec, ...] = later(())
 
     def __str__(self) -> str:
         return f"{self.source}[{','.join(map(str, self.widths))}]" if self.widths else self.source
 
 
 def model_ref(
-    source: str, *, widths: tuple[int, ...] = (), input: tuple[int, ...] = (), training: Training | None = None
+    source: str,
+    *,
+    widths: tuple[int, ...] = (),
+    input: tuple[int, ...] = (),
+    inputs: tuple[InputSpec, ...] = (),
+    training: Training | None = None,
 ) -> ModelRef:
     """A checked reference; a family's input and widths default to its own and its largest."""
+    if input and (len(input) < 2 or min(input) < 1):
+        raise RequestError(f"--input {','.join(map(str, input))}", "give positive sizes, batch first: 32,3,64,64")
     if ":" not in source:
         known = family(source)
+        source = known.name
         widths = known.check(widths) if widths else known.largest
         input = input or known.input
-    elif not input:
-        raise RequestError(f"{source} needs the shape of its input", "give --input batch,… such as --input 32,3,64,64")
-    if len(input) < 2 or min(input) < 1:
-        raise RequestError(f"--input {','.join(map(str, input))}", "give positive sizes, batch first: 32,3,64,64")
-    training = replace(training, batch=input[0]) if training else Training(batch=input[0])
-    return ModelRef(source, widths, input, training)
+        if known.tokens and len(input) == 2:
+            inputs, input = (InputSpec("", "int64", input, known.tokens),), ()
+    training = training or Training(batch=1)
+    batch = input[0] if input else inputs[0].shape[0] if inputs else None
+    return ModelRef(source, widths, input, replace(training, batch=batch) if batch else training, inputs)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to be looked at or trained: the module, freshly built, and inputs for it."""
+
+    module: nn.Module
+    inputs: Inputs
+
+
+def load(ref: ModelRef) -> Loaded:
+    """The module a reference names, with inputs: the factory's own, or random ones of the shapes given."""
+    import torch
+
+    made = _made(ref)
+    module, own = made if isinstance(made, tuple) else (made, None)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if ref.inputs:
+            tensors = [_tensor(spec, module) for spec in ref.inputs]
+            named = all(spec.name for spec in ref.inputs)
+            inputs: Inputs = (
+                {spec.name: tensor for spec, tensor in zip(ref.inputs, tensors, strict=True)}
+                if named
+                else tuple(tensors)
+            )
+        elif ref.input:
+            inputs = (torch.randn(ref.input),)
+        elif own is None:
+            raise RequestError(
+                f"{ref.source} needs the shape of its input",
+                "give --input batch,… such as --input 32,3,64,64, or let the factory return (model, inputs)",
+            )
+        else:
+            inputs = own if isinstance(own, (tuple, Mapping)) else (own,)
+    if not all(isinstance(t, torch.Tensor) for t in (inputs.values() if isinstance(inputs, Mapping) else inputs)):
+        raise ModelError(f"{ref.source} gives inputs that are not tensors", "return (model, (tensor, …)) or a dict")
+    return Loaded(module, inputs)
 
 
 def instantiate(ref: ModelRef) -> nn.Module:
     """The module a reference names, freshly built."""
+    made = _made(ref)
+    return made[0] if isinstance(made, tuple) else made
+
+
+def _tensor(spec: InputSpec, module: nn.Module) -> torch.Tensor:
+    import torch
+    from torch import nn
+
+    dtype = getattr(torch, spec.dtype)
+    if dtype.is_floating_point:
+        return torch.randn(spec.shape).to(dtype)
+    if dtype is torch.bool:
+        return torch.ones(spec.shape, dtype=dtype)
+    tables = [m.num_embeddings for m in module.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))]
+    return torch.randint(spec.high or min(tables, default=2), spec.shape, dtype=dtype)
+
+
+def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
     from torch import nn
 
     known = FAMILIES.get(ref.source)
     factory = _find(known.builder if known else ref.source)
     if isinstance(factory, nn.Module):
         raise ModelError(f"{ref.source} is a module already", "name a function that returns it")
-    arguments = (ref.widths, ref.input[1:]) if known else ref.widths
+    sample = ref.input[1:] or (ref.inputs[0].shape[1:] if ref.inputs else ())
+    arguments = (ref.widths, sample) if known else ref.widths
     try:
-        module = factory(*arguments)
+        made = factory(*arguments)
     except ModelError:
         raise
     except (Exception, SystemExit) as error:  # the user's own factory may raise anything
         remedy = "are --widths its arguments?" if isinstance(error, TypeError) else "call the factory by itself"
         raise ModelError(f"{ref.source} raised {type(error).__name__}: {error}", remedy) from error
-    if not isinstance(module, nn.Module):
-        raise ModelError(f"{ref.source} returned {type(module).__name__}", "return a torch.nn.Module")
-    return module
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
+        return made[0], made[1]
+    if not isinstance(made, nn.Module):
+        raise ModelError(f"{ref.source} returned {type(made).__name__}", "return a torch.nn.Module, or (model, inputs)")
+    return made
 
 
 def _find(source: str) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ampere_energy.errors import RequestError
+from ampere_energy.plain import later
 
 
 class Optimizer(StrEnum):
@@ -25,14 +26,40 @@ class Mode(StrEnum):
     COMPILE = "compile"
 
 
+class Precision(StrEnum):
+    """What a step computes in: tf32 uses tensor cores for fp32 products, bf16 and fp16 are autocast."""
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+
 @dataclass(frozen=True)
 class Training:
-    """Settings of one training step; part of every kind, since each changes what a block costs."""
+    """Settings of one training step; part of every kind, since each changes what a block costs.
+
+    Attributes:
+        batch: samples of one forward pass.
+        channels_last: whether images are kept with their channels innermost.
+        accumulate: forward and backward passes before each update; a step is all of them.
+    """
 
     batch: int
     optimizer: Optimizer = Optimizer.SGD
     mode: Mode = Mode.EAGER
+    precision: Precision = later(Precision.FP32)
+    channels_last: bool = later(False)
+    accumulate: int = later(1)
 
     def __post_init__(self) -> None:
         if self.batch < 1:
             raise RequestError(f"a batch of {self.batch} samples", "give at least 1")
+        if self.accumulate < 1:
+            raise RequestError(f"--accumulate {self.accumulate}", "give at least 1")
+
+    def __str__(self) -> str:
+        more = [str(self.precision)] if self.precision is not Precision.FP32 else []
+        more += ["channels last"] if self.channels_last else []
+        more += [f"{self.accumulate} passes an update"] if self.accumulate > 1 else []
+        return ", ".join((f"batch {self.batch} with {self.optimizer} in {self.mode} mode", *more))

@@ -11,15 +11,17 @@ the right size takes the place; auxiliary kinds are profiled and subtracted like
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ampere_energy.errors import WidthError
-from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point, Role
+from ampere_energy.errors import RequestError, WidthError
+from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec, Point, Role
 from ampere_energy.model.layers import Layer, Signal, layer
 from ampere_energy.model.training import Training
+from ampere_energy.plain import later
 
 HEAD_CLASSES = 10
 STEM_CHANNELS = 1
@@ -67,6 +69,10 @@ class WidthRange:
             raise WidthError(f"no multiple of {step} lies in {self}", "use a smaller width step")
         return WidthRange(low, high, step)
 
+    def up_to(self, high: int) -> WidthRange:
+        """The part of the range that does not pass `high`, and at least its lowest width."""
+        return WidthRange(self.low, max(self.low, high - (high - self.low) % self.step), self.step)
+
     def hull(self, other: WidthRange) -> WidthRange:
         """The smallest range that holds both."""
         step = math.gcd(self.step, other.step, abs(self.low - other.low))
@@ -78,18 +84,27 @@ Domain = tuple[WidthRange, ...]
 
 @dataclass(frozen=True)
 class Variant:
-    """A trainable network of one or more blocks, as plain data any device can be asked to run."""
+    """A trainable network of one or more blocks, as plain data any device can be asked to run.
+
+    Attributes:
+        apart: the blocks do not feed each other: each reads and is trained on its own, all in one step.
+    """
 
     blocks: tuple[Block, ...]
+    apart: bool = later(False)
 
     def __post_init__(self) -> None:
         if not self.blocks:
             raise ValueError("a variant has at least one block")
-        for before, after in zip(self.blocks, self.blocks[1:], strict=False):
-            if before.gives != after.reads:
-                raise ValueError(f"{before.name} gives {before.gives}, but {after.name} reads {after.reads}")
         if len({block.kind.training for block in self.blocks}) != 1:
             raise ValueError("the blocks of a variant are trained alike")
+        if self.apart or len(self.blocks) == 1:
+            return
+        if any(isinstance(block.kind, Fragment) for block in self.blocks):
+            raise ValueError("recorded pieces of a model do not feed each other")
+        for before, after in itertools.pairwise(self.blocks):
+            if before.gives != after.reads:
+                raise ValueError(f"{before.name} gives {before.gives}, but {after.name} reads {after.reads}")
 
     @property
     def training(self) -> Training:
@@ -97,7 +112,7 @@ class Variant:
         return self.blocks[0].kind.training
 
     def __str__(self) -> str:
-        return " → ".join(f"{block.kind.id}{list(block.point)}" for block in self.blocks)
+        return (" | " if self.apart else " → ").join(f"{block.kind.id}{list(block.point)}" for block in self.blocks)
 
 
 @dataclass(frozen=True)
@@ -146,10 +161,15 @@ def lessons(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> tupl
 
     Args:
         spec: the parsed model, at its largest widths.
-        ranges: for each block but the last, the widths it may give; by default, as in the paper, from 1
-            to the model's own.
+        ranges: the values each of the model's widths may take; by default, as in the paper, from 1 to its own.
     """
-    domains = block_domains(spec, ranges)
+    domains: dict[Kind, Domain] = {}
+    for whose, covered in block_domains(spec, ranges).items():
+        if isinstance(whose, Fragment):
+            raise RequestError(
+                f"the paper's method has no small networks for {whose.label}", "profile with --method ampere"
+            )
+        domains[whose] = covered
     inputs = {k: d for k, d in domains.items() if k.role is Role.INPUT}
     outputs = {k: d for k, d in domains.items() if k.role is Role.OUTPUT}
     hidden = []
@@ -182,55 +202,49 @@ def _widen(domains: dict[Kind, Domain], kind: Kind, used: WidthRange) -> None:
     domains[kind] = (domains[kind][0].hull(used),) if kind in domains else (used,)
 
 
-def block_domains(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> dict[Kind, Domain]:
-    """The widths each kind of a model takes, when its blocks give widths of the ranges (by default 1 to their own)."""
-    if ranges is None:
-        ranges = [WidthRange(1, block.width_out) for block in spec.blocks[:-1]]
-    if len(ranges) != len(spec.blocks) - 1:
-        raise WidthError(f"{len(ranges)} width ranges for {len(spec.blocks)} blocks", "give one for each but the last")
-    domains: dict[Kind, Domain] = {}
+def block_domains(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> dict[AnyKind, Domain]:
+    """The widths each kind of a model takes, when the model's take those of the ranges (by default 1 to their own).
+
+    A model whose widths cannot be varied has only its own.
+    """
+    ranges = spec_ranges(spec) if ranges is None else ranges
+    if len(ranges) != len(spec.widths):
+        raise WidthError(f"{len(ranges)} width ranges for {len(spec.widths)} widths", "give one for each")
+    domains: dict[AnyKind, Domain] = {}
     for index, block in enumerate(spec.blocks):
-        axes = {}
-        if index < len(ranges):
-            axes["out"] = ranges[index]
-        before = spec.blocks[index - 1] if index else None
-        if before is not None and before.gives == block.reads:
-            axes["in"] = ranges[index - 1].scaled(before.kind.result.per_width)
-        else:
-            axes["in"] = WidthRange(1, block.width_in)
-        domain = tuple(axes[axis] for axis in block.kind.axes)
+        domain = (
+            tuple(ranges[variable].scaled(factor) for variable, factor in spec.follows[index])
+            if spec.widths
+            else tuple(WidthRange(width, width) for width in block.point)
+        )
         seen = domains.get(block.kind, domain)
         domains[block.kind] = tuple(a.hull(b) for a, b in zip(seen, domain, strict=True))
     return domains
 
 
+def spec_ranges(spec: ModelSpec) -> list[WidthRange]:
+    """As in the paper, widths from 1 to the model's own."""
+    return [WidthRange(1, width) for width in spec.widths]
+
+
 def block_points(spec: ModelSpec, widths: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Each block's point in a member of the model's family, from the widths that all blocks but the last give.
+    """Each block's point in a member of the model's family.
 
     Widths may be numbers or arrays of numbers, one for each of many members.
     """
-    if len(widths) != len(spec.blocks) - 1:
-        raise WidthError(f"{len(widths)} widths for {len(spec.blocks)} blocks", "give one for each but the last")
-    points = []
-    for index, block in enumerate(spec.blocks):
-        axes = {}
-        if index < len(widths):
-            axes["out"] = widths[index]
-        if index:
-            before = spec.blocks[index - 1]
-            if before.gives != block.reads:
-                raise WidthError(f"{block.name} does not read what {before.name} gives", "its widths cannot be varied")
-            axes["in"] = widths[index - 1] * before.kind.result.per_width
-        points.append(tuple(axes[axis] for axis in block.kind.axes))
-    return points
+    if len(widths) != len(spec.widths):
+        raise WidthError(f"{len(widths)} widths for a model of {len(spec.widths)}", "give one for each")
+    if not spec.widths:
+        return [block.point for block in spec.blocks]
+    return [tuple(widths[variable] * factor for variable, factor in followed) for followed in spec.follows]
 
 
-def alone(kind: Kind, point: Point) -> Variant:
+def alone(kind: AnyKind, point: Point) -> Variant:
     """A block trained by itself: whatever follows it hands a random gradient back."""
     return Variant((Block("subject", kind, point),))
 
 
 def member(spec: ModelSpec, widths: Sequence[int]) -> Variant:
-    """A whole member of the model's family."""
+    """A whole member of the family of a chain."""
     points = block_points(spec, widths)
     return Variant(tuple(Block(b.name, b.kind, point) for b, point in zip(spec.blocks, points, strict=True)))

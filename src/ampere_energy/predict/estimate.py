@@ -20,7 +20,7 @@ from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import KindFit, Profile, Quantity
 from ampere_energy.fit.steps import steps
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo, Provenance
-from ampere_energy.model.blocks import Block, ModelSpec, Point
+from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point
 from ampere_energy.model.variants import Domain
 
 JOULES_PER_WH = 3600.0
@@ -208,10 +208,8 @@ def _covers(domain: Domain, point: Point) -> bool:
 def same_training(spec: ModelSpec, profile: Profile) -> None:
     """Refuses a model that is trained otherwise than the profile was."""
     if spec.training != profile.training:
-        wanted, has = spec.training, profile.training
         raise CoverageError(
-            f"the profile was made at batch {has.batch} with {has.optimizer} in {has.mode} mode, "
-            f"the model trains at batch {wanted.batch} with {wanted.optimizer} in {wanted.mode} mode",
+            f"the profile was made at {profile.training}, the model trains at {spec.training}",
             "profile this model with these settings",
         )
 
@@ -234,7 +232,7 @@ def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]
     missing: list[Block] = []
     beyond: list[str] = []
     for index, block in enumerate(spec.blocks):
-        fit = profile.find(block.kind)
+        fit = profile.find(block.kind) if isinstance(block.kind, Kind) else None
         if fit is None:
             missing.append(block)
         elif not fit.covers(block.point):

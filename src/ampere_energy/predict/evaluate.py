@@ -13,7 +13,7 @@ from ampere_energy.errors import DeviceError
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import REPORT, Measurement, same_setting
-from ampere_energy.model.source import ModelRef, instantiate
+from ampere_energy.model.source import ModelRef
 from ampere_energy.predict.estimate import Estimate, estimate
 
 ROUNDS = 2
@@ -83,9 +83,9 @@ def evaluate(
 
     `observe` is called with the number of measurements made, of twice as many as there are members.
     """
-    from ampere_energy.model.parse import parse
+    from ampere_energy.model.parse import parse_ref
 
-    specs = [parse(instantiate(m), m.input, training=m.training, name=str(m)) for m in members]
+    specs = [parse_ref(m) for m in members]
     estimates = [estimate(spec, profile, level=level) for spec in specs]
     measured: list[Measurement] = []
     for member in list(members) * ROUNDS:

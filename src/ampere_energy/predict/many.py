@@ -36,7 +36,7 @@ def estimate_many(
     Args:
         spec: the parsed model, at widths the profile covers.
         profile: made by the `ampere` method.
-        widths: (N, blocks − 1), what each block but the last gives; need not be whole numbers.
+        widths: (N, widths of the model); need not be whole numbers.
         level: probability of the intervals.
         gradient: also give the expected energy's derivatives with respect to the widths, each within its tile and
             divisibility: steps between them have no slope.
@@ -45,6 +45,8 @@ def estimate_many(
         raise RequestError(f"the profile was made by the method {profile.method}", "profile with --method ampere")
     if not 0 < level < 1:
         raise RequestError(f"a level of {level:g}", "give a probability between 0 and 1, such as 0.9")
+    if not spec.widths:
+        raise RequestError(f"{spec.name} has no widths to vary", "give a family, or a factory with --widths")
     vectors = np.atleast_2d(np.asarray(widths, dtype=float))
     kinds = covered_jointly(spec, profile, profile.nets)
     points = [np.stack(point, axis=1) for point in block_points(spec, list(vectors.T))]
@@ -72,12 +74,9 @@ def _gradient(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Arra
     waiting = 0.0 if nets.host is None or nets.idle_w is None else nets.idle_w
     # dE = de + P_idle (dT − dd), and of T only the share in which the device is the slower part follows d.
     share = found.device_bound if waiting else np.ones(len(found.energy_j))
-    total = np.zeros((len(points[0]), len(spec.blocks) - 1))
-    for index, (block, de, dd) in enumerate(zip(spec.blocks, energies, times, strict=True)):
+    total = np.zeros((len(points[0]), len(spec.widths)))
+    for followed, de, dd in zip(spec.follows, energies, times, strict=True):
         own = de - waiting * (1 - share)[:, None] * dd
-        for axis, name in enumerate(block.kind.axes):
-            if name == "out":
-                total[:, index] += own[:, axis]
-            else:
-                total[:, index - 1] += own[:, axis] * spec.blocks[index - 1].kind.result.per_width
+        for axis, (variable, factor) in enumerate(followed):
+            total[:, variable] += own[:, axis] * factor
     return total

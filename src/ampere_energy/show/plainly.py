@@ -8,7 +8,7 @@ from typing import Any
 from ampere_energy.fit.nets import seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement
-from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.blocks import Fragment, ModelSpec
 from ampere_energy.model.zoo.families import Family
 from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
@@ -21,6 +21,7 @@ def spec_json(spec: ModelSpec) -> dict[str, Any]:
         "model": spec.name,
         "batch": spec.training.batch,
         "optimizer": spec.training.optimizer.value,
+        "training": encode(spec.training),
         "parameters": sum(b.parameters for b in spec.blocks),
         "training_flops": sum(b.training_flops for b in spec.blocks),
         "blocks": [
@@ -30,6 +31,7 @@ def spec_json(spec: ModelSpec) -> dict[str, Any]:
                 "kind": b.kind.id,
                 "layers": b.kind.label,
                 "widths": list(b.point),
+                "opaque": isinstance(b.kind, Fragment) and b.kind.opaque,
                 "reads": list(b.reads),
                 "gives": list(b.gives),
                 "parameters": b.parameters,

@@ -13,7 +13,7 @@ from rich.text import Text
 from ampere_energy.fit.nets import NetFit, seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance, durations, energies
-from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.blocks import Block, Fragment, ModelSpec
 from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
 from ampere_energy.predict.evaluate import Trial, score
 from ampere_energy.show.units import bar, duration, percent, si
@@ -29,12 +29,35 @@ def spec_table(spec: ModelSpec) -> RenderableType:
     ):
         table.add_column(name, justify="right", footer=total)
     for block in spec.blocks:
-        widths = " → ".join(map(str, (block.width_in, block.width_out)))
+        widths = _widths(block)
         flops = si(block.training_flops, "FLOP")
         table.add_row(
             block.name, block.kind.role, block.kind.label, widths, block.kind.id, f"{block.parameters:,}", flops
         )
-    return Group(table, _unattributed(spec.unattributed))
+    return Group(table, *_opaque(spec), _unattributed(spec.unattributed))
+
+
+def _widths(block: Block) -> str:
+    kind = block.kind
+    if isinstance(kind, Fragment):
+        return ", ".join(map(str, block.point)) or "opaque"
+    return f"{kind.width_in(block.point)} → {kind.width_out(block.point)}"
+
+
+def _opaque(spec: ModelSpec) -> list[Text]:
+    """What opaque blocks cost: they are known only as they are."""
+    opaque = [b for b in spec.blocks if isinstance(b.kind, Fragment) and b.kind.opaque]
+    if not opaque:
+        return []
+    part = sum(b.training_flops for b in opaque) / max(1, sum(b.training_flops for b in spec.blocks))
+    kinds = len({b.kind for b in opaque})
+    return [
+        Text(
+            f"{len(opaque)} opaque blocks of {kinds} kinds, {percent(part)} of the FLOPs: measured as they are, so "
+            "a profile covers them at these sizes only",
+            style="dim",
+        )
+    ]
 
 
 def profile_table(profile: Profile) -> RenderableType:

@@ -26,8 +26,8 @@ from ampere_energy.measure.measurement import (
     Workload,
     median_error,
 )
-from ampere_energy.model.blocks import Block, Kind
-from ampere_energy.model.source import ModelRef, instantiate
+from ampere_energy.model.blocks import AnyKind, Block, Fragment
+from ampere_energy.model.source import ModelRef
 from ampere_energy.model.variants import Variant
 
 
@@ -105,7 +105,7 @@ class SimulatedDevice:
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _character(self, kind: Kind) -> tuple[float, float, float, float]:
+    def _character(self, kind: AnyKind) -> tuple[float, float, float, float]:
         """A kind's constant (J), energy per FLOP and per parameter (J), and power (W)."""
         name = f"{self.world}:{kind.id}" if self.world else kind.id
         draw = random.Random(zlib.crc32(name.encode()))
@@ -118,7 +118,7 @@ class SimulatedDevice:
 
     def _energy_j(self, block: Block) -> float:
         constant, per_flop, per_parameter, _ = self._character(block.kind)
-        fill = math.sqrt(block.width_in * block.width_out)
+        fill = _fill(block)
         work = per_flop * block.training_flops * (1 + 8 / (8 + fill))
         return (constant + work + per_parameter * block.parameters) * self._roughness(block)
 
@@ -132,6 +132,14 @@ class SimulatedDevice:
         return math.exp(self.rough * sum(share * random.Random(f"{place}:{at}").gauss(0, 1) for share, at in parts))
 
 
+def _fill(block: Block) -> float:
+    """How wide a block is: what decides how well it fills a device."""
+    kind = block.kind
+    if isinstance(kind, Fragment):
+        return math.prod(block.point) ** (1 / len(block.point)) if block.point else 64.0
+    return math.sqrt(kind.width_in(block.point) * kind.width_out(block.point))
+
+
 def _blocks(workload: Workload) -> tuple[Block, ...]:
     if isinstance(workload, Variant):
         return workload.blocks
@@ -139,6 +147,6 @@ def _blocks(workload: Workload) -> tuple[Block, ...]:
 
 
 def _parsed(ref: ModelRef) -> tuple[Block, ...]:
-    from ampere_energy.model.parse import parse
+    from ampere_energy.model.parse import parse_ref
 
-    return parse(instantiate(ref), ref.input, training=ref.training).blocks
+    return parse_ref(ref).blocks

@@ -1,11 +1,13 @@
 """Families of models: a builder's name, the ranges of its widths, and the input it reads.
 
 The paper samples channels from 1 to the original model's; so do the ranges here. Its appendix with the
-architectures is not public: `lenet5` is LeCun's, `cnn5` five layers with batch normalisation in between.
+architectures is not public: `lenet5` is LeCun's, `cnn5` five layers with batch normalisation in between, and the
+builders of the others say whose shape they have.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +26,10 @@ class Family:
         name: what the command line calls it.
         about: one line for people.
         builder: `module:function`; called with the widths and the shape of one sample.
-        ranges: for each block but the last, the widths it may give.
+        ranges: the values each width may take.
         input: shape of the usual input, batch first.
+        tokens: the size of the vocabulary, where a sample of one dimension is token ids.
+        counts: how many of the widths, the first ones, count layers.
     """
 
     name: str
@@ -33,6 +37,8 @@ class Family:
     builder: str
     ranges: tuple[WidthRange, ...]
     input: tuple[int, ...]
+    tokens: int = 0
+    counts: int = 0
 
     @property
     def largest(self) -> Widths:
@@ -41,7 +47,10 @@ class Family:
 
     def aligned(self, step: int) -> Family:
         """The family restricted to widths that are multiples of `step`."""
-        return replace(self, ranges=tuple(r.aligned(step) for r in self.ranges)) if step != 1 else self
+        if step == 1:
+            return self
+        aligned = (r.aligned(math.lcm(step, r.step)) for r in self.ranges[self.counts :])
+        return replace(self, ranges=(*self.ranges[: self.counts], *aligned))
 
     def check(self, widths: Sequence[int]) -> Widths:
         """The widths, if a member has them."""
@@ -73,6 +82,19 @@ def _up_to(*highest: int) -> tuple[WidthRange, ...]:
     return tuple(WidthRange(1, high) for high in highest)
 
 
+VOCABULARY = 10_000
+
+
+def _resnet(layers: int, blocks: str) -> Family:
+    return Family(
+        f"resnet{layers}",
+        f"ResNet-{layers}: a stem and four stages of {blocks}; small stem under 64 pixels",
+        f"ampere_energy.model.zoo.resnets:resnet{layers}",
+        _up_to(64, 128, 256, 512),
+        (10, 3, 32, 32),
+    )
+
+
 FAMILIES = {
     family.name: family
     for family in (
@@ -90,12 +112,42 @@ FAMILIES = {
             _up_to(64, 128, 256, 256),
             (10, 1, 28, 28),
         ),
+        Family(
+            "har",
+            "activity from sensor windows: three pooled 1-D convolutions, two linear layers",
+            "ampere_energy.model.zoo.sequences:har",
+            _up_to(64, 128, 256, 128),
+            (10, 9, 128),
+        ),
+        Family(
+            "lstm",
+            "text classifier: embedding of 10,000 words, two LSTM layers, one linear",
+            "ampere_energy.model.zoo.sequences:lstm",
+            _up_to(200, 200, 200),
+            (10, 64),
+            tokens=VOCABULARY,
+        ),
+        Family(
+            "transformer",
+            "text classifier: encoder layers of 8 heads; widths are the number of layers and the hidden size",
+            "ampere_energy.model.zoo.sequences:transformer",
+            (WidthRange(1, 6), WidthRange(64, 512, 8)),
+            (10, 128),
+            tokens=VOCABULARY,
+            counts=1,
+        ),
+        _resnet(18, "basic blocks"),
+        _resnet(34, "basic blocks"),
+        _resnet(50, "bottlenecks"),
+        _resnet(101, "bottlenecks"),
+        _resnet(152, "bottlenecks"),
     )
 }
 
 
 def family(name: str) -> Family:
-    """The family of a name."""
+    """The family of a name; `resnet` is short for the smallest."""
+    name = "resnet18" if name == "resnet" else name
     if name not in FAMILIES:
         raise RequestError(
             f"no family is called {name!r}",

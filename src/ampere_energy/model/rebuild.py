@@ -1,0 +1,242 @@
+"""A program back to a module that trains: the recorded calls on fresh weights, as torch code without its model."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.overrides import get_overridable_functions, resolve_name
+
+from ampere_energy.errors import ModelError
+from ampere_energy.model.program import Call, Program, Source, Value, settled
+
+_FACTORIES = (
+    "arange", "empty", "empty_strided", "eye", "from_numpy", "full", "linspace", "logspace", "normal", "ones", "rand",
+    "randint", "randn", "randperm", "scalar_tensor", "tensor", "zeros", "as_tensor", "tril_indices", "triu_indices",
+)  # fmt: skip
+
+
+class Rebuilt(nn.Module):
+    """A program as a module: reads the program's inputs, gives its outputs that have a gradient."""
+
+    def __init__(self, program: Program, device: torch.device) -> None:
+        super().__init__()
+        self.program = program
+        self.state = _State(program, device)
+        with torch.no_grad():
+            prepared = _run_once(program, self.state, device)
+        for number, tensor in prepared.items():
+            self.state.keep(number, tensor)
+        self.body = fx.GraphModule(self.state, _graph(program, set(prepared), device))
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The outputs others read; the loss where the program ends in it."""
+        given: tuple[torch.Tensor, ...] = self.body(*inputs)
+        return given
+
+    def inputs(self, device: torch.device) -> tuple[torch.Tensor, ...]:
+        """Random inputs of the right shapes."""
+        return tuple(
+            _random(self.program.values[number], device).requires_grad_(self.program.values[number].grad)
+            for number in self.program.numbers(Source.INPUT)
+        )
+
+    def trained(self) -> list[nn.Parameter]:
+        """The weights that an optimizer updates here."""
+        own = (self.program.values[number] for number in self.program.numbers(Source.WEIGHT))
+        weights = (self.state.weight(number) for number in self.program.numbers(Source.WEIGHT))
+        return [weight for weight, value in zip(weights, own, strict=True) if value.grad]
+
+
+class _State(nn.Module):
+    """Weights and buffers of a program, by number."""
+
+    def __init__(self, program: Program, device: torch.device) -> None:
+        super().__init__()
+        for number, value in enumerate(program.values):
+            if value.source in (Source.WEIGHT, Source.SHARED):
+                self.register_parameter(f"v{number}", nn.Parameter(_random(value, device), requires_grad=value.grad))
+            elif value.source is Source.BUFFER:
+                tensor = _random(value, device)
+                # Running statistics and scales: ones are valid for all of them.
+                self.register_buffer(f"v{number}", torch.ones_like(tensor) if value.floating else tensor)
+
+    def keep(self, number: int, tensor: torch.Tensor) -> None:
+        self.register_buffer(f"v{number}", tensor)
+
+    def weight(self, number: int) -> nn.Parameter:
+        return self.get_parameter(f"v{number}")
+
+
+def _random(value: Value, device: torch.device) -> torch.Tensor:
+    """Numbers of ordinary size: weights scaled by what they sum over, so that activations neither vanish nor grow."""
+    shape = tuple(map(settled, value.shape))
+    dtype = getattr(torch, value.dtype)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        if dtype is torch.bool:
+            return torch.ones(shape, dtype=dtype, device=device)
+        return torch.randint(value.low, max(value.high, value.low + 1), shape, device=device).to(dtype)
+    if value.source in (Source.WEIGHT, Source.SHARED):
+        if len(shape) < 2:
+            return torch.ones(shape, dtype=dtype, device=device)
+        return (torch.randn(shape, device=device) / math.sqrt(math.prod(shape[1:]))).to(dtype)
+    return torch.randn(shape, device=device).to(dtype)
+
+
+@cache
+def _overridable() -> dict[str, Callable[..., Any]]:
+    """Torch's own functions on tensors, by name."""
+    functions = (function for group in get_overridable_functions().values() for function in group)
+    return {name: function for function in functions for name in [resolve_name(function)] if name is not None}
+
+
+def function_of(op: str) -> Callable[..., Any]:
+    """The function of a recorded name: one that torch has for tensors, and no other.
+
+    Raises:
+        ModelError: this version of torch has no such function on tensors.
+    """
+    place, _, name = op.rpartition(".")
+    found = _overridable().get(op)
+    if found is None and place == "torch.Tensor" and not name.startswith("_"):
+        found = getattr(torch.Tensor, name, None)
+    if found is None and place == "torch.nn.functional" and not name.startswith("_"):
+        found = getattr(torch.nn.functional, name, None)
+    if found is None and place == "torch" and (name in _FACTORIES or name.endswith("_like")):
+        found = getattr(torch, name, None)
+    if not callable(found):
+        raise ModelError(
+            f"torch {torch.__version__} has no function {op} on tensors", "record the model with this torch"
+        )
+    return found
+
+
+def _exists(op: str) -> bool:
+    try:
+        return callable(function_of(op))
+    except ModelError:
+        return False
+
+
+def _argument(argument: Any, value: Callable[[int], Any], device: torch.device) -> Any:
+    """An argument as it was given, tensors looked up."""
+    if isinstance(argument, list):
+        return [_argument(item, value, device) for item in argument]
+    if not isinstance(argument, dict):
+        return argument
+    [(tag, content)] = argument.items()
+    if tag == "value":
+        return value(content)
+    if tag == "tuple":
+        return tuple(_argument(item, value, device) for item in content)
+    if tag == "dict":
+        return {key: _argument(item, value, device) for key, item in content.items()}
+    if tag == "slice":
+        return slice(*(_argument(item, value, device) for item in content))
+    if tag in ("dtype", "torch"):
+        return getattr(torch, content)
+    if tag == "float":
+        return float(content)
+    return {"device": device, "ellipsis": Ellipsis}[tag]
+
+
+def _arguments(call: Call, value: Callable[[int], Any], device: torch.device) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    positional, named = call.parsed
+    args = tuple(_argument(item, value, device) for item in positional)
+    kwargs = {key: _argument(item, value, device) for key, item in named.items()}
+    plain = call.op.removeprefix("torch.")
+    if plain in _FACTORIES:
+        kwargs = {**kwargs, "device": device}
+    return args, kwargs
+
+
+def _run_once(program: Program, state: _State, device: torch.device) -> dict[int, torch.Tensor]:
+    """What the preparing calls make of inputs and constants."""
+    known: dict[int, torch.Tensor] = {}
+
+    def value(number: int) -> torch.Tensor:
+        if number not in known:
+            own = program.values[number]
+            known[number] = _random(own, device) if own.source is Source.INPUT else getattr(state, f"v{number}")
+        return known[number]
+
+    made: dict[int, torch.Tensor] = {}
+    for call in program.calls:
+        if call.once:
+            args, kwargs = _arguments(call, value, device)
+            result = function_of(call.op)(*args, **kwargs)
+            for given in call.gives:
+                known[given.value] = made[given.value] = _at(result, given.path)
+    return made
+
+
+def _at(result: Any, path: Sequence[int]) -> Any:
+    for place in path:
+        result = result[place]
+    return result
+
+
+def _graph(program: Program, prepared: set[int], device: torch.device) -> fx.Graph:
+    graph = fx.Graph()
+    nodes = {number: graph.placeholder(f"v{number}") for number in program.numbers(Source.INPUT)}
+    borrowed = set(nodes)
+    stored = {*prepared, *program.numbers(Source.WEIGHT, Source.SHARED, Source.BUFFER)}
+
+    def value(number: int) -> fx.Node:
+        if number not in nodes:
+            assert number in stored
+            nodes[number] = graph.get_attr(f"v{number}")
+        return nodes[number]
+
+    differentiated = True
+    for call in program.calls:
+        if call.once:
+            continue
+        if call.grad != differentiated:
+            graph.call_function(torch._C._set_grad_enabled, (call.grad,))
+            differentiated = call.grad
+        node = _call(graph, _not_in_place(call, borrowed), value, device)
+        for given in call.gives:
+            nodes[given.value] = _chosen(graph, node, given.path)
+        borrowed -= set(call.makes)
+    if not differentiated:
+        graph.call_function(torch._C._set_grad_enabled, (True,))
+    ends = [n for n in program.outputs if program.values[n].grad] or list(program.outputs)
+    graph.output(tuple(nodes[number] for number in ends))
+    return graph
+
+
+def _not_in_place(call: Call, borrowed: set[int]) -> Call:
+    """A call that changes what the block was handed, which autograd does not allow, gives a copy instead."""
+    if not call.reads or call.reads[0] not in borrowed:
+        return call
+    name = call.op.rpartition(".")[2]
+    if name.endswith("_") and not name.startswith("__") and _exists(call.op.removesuffix("_")):
+        return replace(call, op=call.op.removesuffix("_"))
+    return replace(call, arguments=call.arguments.replace('"inplace":true', '"inplace":false'))
+
+
+def _call(graph: fx.Graph, call: Call, value: Callable[[int], fx.Node], device: torch.device) -> fx.Node:
+    args, kwargs = _arguments(call, value, device)
+    if call.op.endswith(".__get__"):
+        return graph.call_function(getattr, (args[0], call.op.split(".")[-2]))
+    function = function_of(call.op)
+    if call.op == "torch.Tensor.__getitem__":
+        return graph.call_function(operator.getitem, args)
+    if call.op == "torch.Tensor.__setitem__":
+        return graph.call_function(operator.setitem, args)
+    if call.op.startswith("torch.Tensor."):
+        return graph.call_method(call.op.rpartition(".")[2], args, kwargs)
+    return graph.call_function(function, args, kwargs)
+
+
+def _chosen(graph: fx.Graph, node: fx.Node, path: Sequence[int]) -> fx.Node:
+    for place in path:
+        node = graph.call_function(operator.getitem, (node, place))
+    return node

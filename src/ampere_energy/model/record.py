@@ -1,0 +1,310 @@
+"""Running a model once and writing down what it did.
+
+The model runs on fake tensors (shapes without numbers: no memory, no arithmetic, no change to the model) while every
+call of a torch function is recorded, whether it came from a module or a functional call. Where the model's control
+flow depends on its data, it runs once for real instead. The loss is part of the record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.nn.parameter import UninitializedParameter
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from ampere_energy.errors import ModelError
+from ampere_energy.model.objective import OWN, Inputs, objective, tensors_in
+from ampere_energy.model.program import Call, Given, Source, Tape, Value
+
+_CONVERSIONS = {
+    "to", "type", "type_as", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda",
+    "contiguous", "flatten", "reshape", "expand", "squeeze", "requires_grad_", "dropout",
+}  # fmt: skip
+_UNKNOWN = 0, 2
+"""Range of integers nobody knows: any table has rows 0 and 1."""
+
+
+def record(model: nn.Module, inputs: Inputs) -> Tape:
+    """What a model does with its inputs in one training step's forward pass.
+
+    Raises:
+        ModelError: the model does not run on the inputs, or gives nothing that can be trained.
+    """
+    _check(model)
+    with _training(model), _quiet():
+        fake = FakeTensorMode(allow_non_fake_inputs=True)
+        try:
+            given = _map(inputs, lambda t: fake.from_tensor(t))
+            with fake:
+                return _record(model, inputs, given)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            pass  # what comes next depends on numbers, which only a real run has
+        except ModelError:
+            raise
+        except Exception as error:
+            raise _failed(model, inputs, error) from error
+        try:
+            with _unchanged(model):
+                return _record(model, inputs, inputs)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise _failed(model, inputs, error) from error
+
+
+def _check(model: nn.Module) -> None:
+    name = type(model).__name__
+    parameters = list(model.parameters())
+    if any(isinstance(p, UninitializedParameter) for p in parameters):
+        raise ModelError(f"{name} has lazy layers", "run it once on real data before returning it")
+    if not parameters:
+        raise ModelError(f"{name} has no parameters", "AMPERE estimates training; give it a layer to train")
+    if not any(p.requires_grad for p in parameters):
+        raise ModelError(f"{name} is frozen: none of its parameters is trained", "set requires_grad on what you train")
+
+
+def _failed(model: nn.Module, inputs: Inputs, error: Exception) -> ModelError:
+    named = inputs.items() if isinstance(inputs, Mapping) else ((None, tensor) for tensor in inputs)
+    shapes = " and ".join((f"{name} " if name else "") + ",".join(map(str, t.shape)) for name, t in named)
+    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if "cuda" in said.lower() and not torch.cuda.is_available():
+        remedy = "the model asks for a GPU: let its factory build it on the CPU; AMPERE moves it where it trains"
+    else:
+        remedy = "check --input (batch first)"
+    return ModelError(f"{type(model).__name__} does not run on an input of shape {shapes} ({said})", remedy)
+
+
+def _record(model: nn.Module, inputs: Inputs, given: Inputs) -> Tape:
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    recorder = _Recorder(state, tensors_in(given), tensors_in(inputs))
+    with recorder, _located(model, recorder):
+        result = model(**given) if isinstance(given, Mapping) else model(*given)
+    loss = _loss(model, result, recorder, given)
+    calls, end = tuple(recorder.calls), recorder.number(loss)
+    values = _needed(recorder.values, calls, end)
+    return Tape(values, calls, end, recorder.names, tuple(recorder.places))
+
+
+def _needed(values: Sequence[Value], calls: Sequence[Call], loss: int) -> tuple[Value, ...]:
+    """The values, those that do not lead to the loss without a gradient: the backward pass never gets there."""
+    reached = {loss}
+    for call in reversed(calls):
+        changed = call.makes or call.reads[:1]
+        if not reached.isdisjoint(changed):
+            reached.update(call.reads)
+    return tuple(replace(v, grad=v.grad and number in reached) for number, v in enumerate(values))
+
+
+def _loss(model: nn.Module, result: Any, recorder: _Recorder, given: Inputs) -> torch.Tensor:
+    goal = objective(model, result, given)
+    if goal.name == OWN:
+        return goal.scores
+    target = recorder.target(goal.target(), goal.classes)
+    with recorder:
+        return goal.loss(goal.scores, target)
+
+
+class _Recorder(TorchFunctionMode):
+    """Writes down each call that makes or changes tensors."""
+
+    def __init__(
+        self, state: Mapping[str, torch.Tensor], given: Sequence[torch.Tensor], real: Sequence[torch.Tensor]
+    ) -> None:
+        super().__init__()
+        self.values: list[Value] = []
+        self.calls: list[Call] = []
+        self.places: list[str] = []
+        self.names: dict[int, str] = {}
+        self.place = ""
+        self._numbers: dict[int, int] = {}
+        self._alive: list[torch.Tensor] = []  # an id is its own only while the tensor lives
+        self._state = {id(tensor): (name, tensor) for name, tensor in state.items()}
+        for tensor, original in zip(given, real, strict=True):
+            self._enter(tensor, Source.INPUT, *_range(original))
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """The number of a tensor; one that no call made is a weight, a buffer, or a constant of the model."""
+        known = self._numbers.get(id(tensor))
+        if known is not None:
+            return known
+        name, _ = self._state.get(id(tensor), ("", tensor))
+        trained = isinstance(tensor, nn.Parameter)
+        number = self._enter(tensor, Source.WEIGHT if trained else Source.BUFFER, *_range(tensor))
+        if name:
+            self.names[number] = name
+        return number
+
+    def target(self, tensor: torch.Tensor, classes: int = 1) -> torch.Tensor:
+        """A tensor that joins the inputs: what the model is trained towards."""
+        self._enter(tensor, Source.INPUT, 0, classes)
+        return tensor
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name == "__iter__":
+            return iter(self.__torch_function__(torch.Tensor.unbind, types, args, kwargs))
+        # Arguments are written down first: an in-place call makes its tensor a new value.
+        read = [[_encode(a, self.number) for a in args], {key: _encode(a, self.number) for key, a in kwargs.items()}]
+        result = func(*args, **kwargs)
+        made = list(_placed(result))
+        if name == "__get__" and not _is_view(func):
+            return result
+        if not made and name != "__setitem__":
+            return result
+        if name in _CONVERSIONS and id(made[0][1]) in self._numbers:
+            return result  # nothing was done: a tensor that is already contiguous, or of the type asked for
+        op = resolve_name(func)
+        if op is None:
+            raise ModelError(f"the function {func!r} has no name", "replace it by one of torch's own")
+        gives = tuple(Given(path, self._enter(tensor, Source.MADE)) for path, tensor in made)
+        self.calls.append(Call(op, json.dumps(read, separators=(",", ":")), gives, torch.is_grad_enabled()))
+        self.places.append(self.place)
+        return result
+
+    def _enter(self, tensor: torch.Tensor, source: Source, low: int = 0, high: int = 1) -> int:
+        shape = tuple(int(size) for size in tensor.shape)
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        self.values.append(Value(source, dtype, shape, bool(tensor.requires_grad), low, high))
+        self._alive.append(tensor)
+        self._numbers[id(tensor)] = len(self.values) - 1
+        return len(self.values) - 1
+
+
+def _is_view(func: Any) -> bool:
+    """Whether a property gives a view of its tensor that the model computes with."""
+    return getattr(getattr(func, "__self__", None), "__name__", "") in ("T", "mT", "H", "mH", "data", "real", "imag")
+
+
+def _range(tensor: torch.Tensor) -> tuple[int, int]:
+    """The values integers take, the end excluded."""
+    if tensor.is_floating_point() or tensor.is_complex() or not tensor.numel():
+        return 0, 1
+    if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.is_meta:
+        return _UNKNOWN
+    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+        return int(tensor.min()), int(tensor.max()) + 1
+
+
+def _encode(argument: Any, number: Callable[[torch.Tensor], int]) -> Any:
+    """An argument as JSON values."""
+    if isinstance(argument, torch.Tensor):
+        return {"value": number(argument)}
+    if argument is None or isinstance(argument, (bool, str)):
+        return argument
+    if isinstance(argument, int):
+        return int(argument)
+    if isinstance(argument, float):
+        return argument if argument - argument == 0 else {"float": str(argument)}
+    if isinstance(argument, torch.dtype):
+        return {"dtype": str(argument).removeprefix("torch.")}
+    if isinstance(argument, torch.device):
+        return {"device": True}
+    if isinstance(argument, (torch.memory_format, torch.layout)):
+        return {"torch": str(argument).removeprefix("torch.")}
+    if isinstance(argument, slice):
+        return {"slice": [_encode(part, number) for part in (argument.start, argument.stop, argument.step)]}
+    if argument is Ellipsis:
+        return {"ellipsis": True}
+    if isinstance(argument, tuple):
+        return {"tuple": [_encode(item, number) for item in argument]}
+    if isinstance(argument, list):
+        return [_encode(item, number) for item in argument]
+    if isinstance(argument, dict):
+        return {"dict": {str(key): _encode(item, number) for key, item in argument.items()}} if argument else {}
+    raise ModelError(f"a call takes {argument!r}, which cannot be written down", "replace it by a tensor or a number")
+
+
+def _placed(result: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+    """The tensors of a result, with where they stand in it."""
+    if isinstance(result, torch.Tensor):
+        yield path, result
+    elif isinstance(result, (tuple, list)):
+        for place, item in enumerate(result):
+            yield from _placed(item, (*path, place))
+
+
+def _map(inputs: Inputs, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
+    if isinstance(inputs, Mapping):
+        return {name: function(tensor) for name, tensor in inputs.items()}
+    return tuple(function(tensor) for tensor in inputs)
+
+
+@contextlib.contextmanager
+def _located(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
+    """Lets the recorder know which module is running."""
+    handles = []
+    stack: list[str] = [""]
+
+    def enter(name: str) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            stack.append(name)
+            recorder.place = name
+
+        return hook
+
+    def leave(*_: Any) -> None:
+        stack.pop()
+        recorder.place = stack[-1]
+
+    try:
+        for name, module in model.named_modules():
+            if name:
+                handles += [module.register_forward_pre_hook(enter(name)), module.register_forward_hook(leave)]
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def _training(model: nn.Module) -> Iterator[None]:
+    """Training mode, as a training loop would set it, and each module's own mode back afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.train()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+@contextlib.contextmanager
+def _unchanged(model: nn.Module) -> Iterator[None]:
+    """Buffers and random numbers as they were, after a real run."""
+    kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                buffer.copy_(kept[name])
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Silences torch's own log of what we report in one line."""
+    logs = [logging.getLogger(name) for name in ("torch._subclasses.fake_tensor", "torch.fx.experimental")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
