@@ -10,7 +10,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from studies import additive, calibration, counters, hostile, kills, lab, oracle, phases, rules, tables
+from studies import (
+    additive,
+    approximate,
+    calibration,
+    counters,
+    hostile,
+    kills,
+    lab,
+    oracle,
+    phases,
+    rules,
+    tables,
+    whole_models,
+    zoo,
+)
 from studies.freshness import RESULTS, fingerprint
 
 
@@ -32,6 +46,9 @@ def main(names: Sequence[str]) -> None:
         "calibration": lambda _: calibration.run(worlds=200, members=20),
         "rules": lambda _: rules.run(seeds=30, members=40),
         "hostile": lambda _: hostile.run(10_000),
+        "approximate": lambda _: approximate.run(worlds=3, members=20),
+        "zoo": lambda _: zoo.run(),
+        "whole models": lambda _: whole_models.run(),
     }.items():
         if names and name not in names:
             continue

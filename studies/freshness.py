@@ -14,6 +14,9 @@ GUIDED = (
     *(f"src/ampere_energy/fit/{name}.py" for name in ("guide", "guided", "rules")),
     "src/ampere_energy/measure/devices/simulated.py",
 )
+PARSING = ("blocks", "objective", "parse", "pieces", "program", "recipes", "record")
+MODELS = tuple(sorted(f"studies/models/{path.name}" for path in (ROOT / "studies" / "models").glob("*.py")))
+WHOLE = tuple(sorted(f"data/h200-whole/{path.name}" for path in (ROOT / "data" / "h200-whole").iterdir()))
 LAB = tuple(f"data/h200-lab/{name}.json" for name in ("aligned", "two", "g_big", "g_small"))
 
 TESTED = {
@@ -38,6 +41,24 @@ TESTED = {
         "src/ampere_energy/fit/nets.py",
         "src/ampere_energy/predict/estimate.py",
     ),
+    "approximate": (
+        "studies/approximate.py",
+        *ENGINE,
+        *(f"src/ampere_energy/fit/{name}.py" for name in ("references", "across")),
+        "src/ampere_energy/predict/approximate.py",
+        "src/ampere_energy/measure/devices/simulated.py",
+        "data/cpu-blocks/timed.json",
+        *LAB,
+        *WHOLE,
+    ),
+    "zoo": (
+        "studies/zoo.py",
+        *MODELS,
+        *(f"src/ampere_energy/model/{name}.py" for name in PARSING),
+        *ENGINE,
+        *GUIDED,
+    ),
+    "whole models": ("studies/whole_models.py", *ENGINE, "src/ampere_energy/fit/steps.py", *GUIDED, *WHOLE),
     "oracle": ("studies/oracle.py", "src/ampere_energy/fit/gp.py"),
     "counters": ("studies/counters.py", f"{METERS}/counters.py", f"{METERS}/rapl.py"),
     "phases": ("studies/phases.py", f"{METERS}/trace.py"),

@@ -135,8 +135,11 @@ def case(draw: random.Random, texts: list[str]) -> bytes:
     return _spoil(draw, data) if draw.random() < 0.2 else data
 
 
-def use(path: Path, specs: list[ModelSpec]) -> str:
-    """What becomes of a file: `refused`, `loaded`, or `loaded, then refused` where estimating is."""
+def use(path: Path, specs: list[ModelSpec], unknown: ModelSpec | None = None) -> str:
+    """What becomes of a file: `refused`, `loaded`, or `loaded, then refused` where estimating is.
+
+    `unknown` has kinds that no profile of the others has: it is approximated.
+    """
     try:
         loaded = load(path)
     except FileError:
@@ -147,13 +150,15 @@ def use(path: Path, specs: list[ModelSpec]) -> str:
     try:
         for spec in specs:
             _finite(loaded, spec)
+        if unknown is not None and loaded.references:
+            _finite(loaded, unknown, approximate=True)
     except AmpereError:
         return "loaded, then refused"
     return "loaded"
 
 
-def _finite(loaded: Profile, spec: ModelSpec) -> None:
-    found = estimate(spec, loaded, iterations=1000, level=0.99)
+def _finite(loaded: Profile, spec: ModelSpec, approximate: bool = False) -> None:
+    found = estimate(spec, loaded, iterations=1000, level=0.99, approximate=approximate)
     numbers = [found.energy_j, found.std_j, *found.interval_j, found.time_s, found.busy, found.other_j]
     numbers += [v for block in found.blocks for v in (block.energy_j, block.std_j, block.time_s)]
     if not all(map(math.isfinite, numbers)):
@@ -169,7 +174,7 @@ def run(cases: int, seed: int = 0) -> dict[str, Any]:
     """How many broken profiles load and how many are refused, with what it took at most."""
     torch.set_num_threads(1)
     draw = random.Random(seed)
-    specs = [spec_of("lenet5"), spec_of("lenet5", (3, 9, 50, 40))]
+    specs, unknown = [spec_of("lenet5"), spec_of("lenet5", (3, 9, 50, 40))], spec_of("cnn5")
     texts = [json.dumps(record) for record in bases().values()]
     counts: Counter[str] = Counter()
     slowest, kept, before = 0.0, [], memory_mb()
@@ -180,7 +185,7 @@ def run(cases: int, seed: int = 0) -> dict[str, Any]:
             path.write_bytes(case(draw, texts))
             start = time.perf_counter()
             try:
-                became = use(path, specs)
+                became = use(path, specs, unknown)
             except Exception as error:  # noqa: BLE001 - that none comes is what is studied
                 became = "other errors"
                 kept.append(f"case {number}: {type(error).__name__}: {str(error)[:200]}")

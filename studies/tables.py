@@ -9,7 +9,7 @@ from typing import Any
 
 from studies.freshness import RESULTS, ROOT
 
-PAGES = (ROOT / "docs" / "method.md", ROOT / "docs" / "measurement.md")
+PAGES = tuple(ROOT / "docs" / name for name in ("method.md", "measurement.md", "models.md"))
 
 
 def additive(result: dict[str, Any]) -> list[str]:
@@ -182,6 +182,33 @@ def rules(result: dict[str, Any]) -> list[str]:
     return rows
 
 
+def approximate(result: dict[str, Any]) -> list[str]:
+    """Approximated estimates: how far off, and how often inside their intervals."""
+    simulated, recorded = result["simulated"], result["recorded"]
+    groups = {
+        "simulated: whole models from another's profile": simulated,
+        **{f"… profiles of {label} kinds": found for label, found in simulated["by kinds"].items()},
+        "simulated: families at widths up to twice those profiled": result["beyond"],
+        "H200: blocks of a kind left out": recorded["blocks"],
+        **{f"… `{kind}`": found["blocks"] for kind, found in recorded["by kind"].items()},
+        "H200: whole models, a kind left out": recorded["models"],
+        "H200: blocks at widths up to twice those profiled": recorded["beyond"]["blocks"],
+        "H200: whole models with such blocks": recorded["beyond"]["models"],
+        **{
+            f"H200: whole models at full size from another's profile, {mode}": found
+            for mode, found in result["whole"].items()
+        },
+        "CPU: time of whole models from another's blocks": result["timed"],
+    }
+    rows = ["| what | estimates | median error | bias | inside 90 % | interval ×÷ |", "|---|---|---|---|---|---|"]
+    for label, found in groups.items():
+        rows.append(
+            f"| {label} | {found['trials']} | {_percent(found['median error'], 0)} | {100 * found['bias']:+.0f} % | "
+            f"{_percent(found['coverage'], 0)} | {found['reach']:.1f} |"
+        )
+    return rows
+
+
 def joint_run() -> list[str]:
     """Unseen members on recorded cards, predicted by the joint method."""
     rows = ["| mode | widths | predicted | 90 % interval | measured | error |", "|---|---|---|---|---|---|"]
@@ -204,8 +231,43 @@ def joint_run() -> list[str]:
     return [*rows, "", *sums, "", f"The three worst after `--refine 3%` (5 measurements each): {'; '.join(refined)}."]
 
 
+def whole_models(result: dict[str, Any]) -> list[str]:
+    """Whole models on a recorded card, predicted from their blocks."""
+    rows = [
+        "| model | precision, mode | blocks (kinds) | profiled in | predicted | measured | error | time |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for t in sorted(result["trials"], key=lambda t: (t["precision"], t["mode"], t["model"])):
+        rows.append(
+            f"| {t['model']} | {t['precision']}, {t['mode']} | {t['blocks']} ({t['kinds']}) | {t['profile_s']:.0f} s | "
+            f"{t['predicted_j']:.2f} J ± {_percent(t['reach'])} | {t['measured_j']:.2f} J | "
+            f"{100 * t['error']:+.1f} % | {100 * t['time error']:+.1f} % |"
+        )
+    inside = sum(t["inside"] for t in result["trials"])
+    sums = "; ".join(
+        f"{mode}: median error {_percent(found['median error'])}, worst {_percent(found['worst'])}"
+        for mode, found in result["by mode"].items()
+    )
+    return [*rows, "", f"{sums}; {inside} of {len(result['trials'])} inside their 90 % intervals."]
+
+
+def company() -> list[str]:
+    """Blocks alone against the model, on a CPU."""
+    record = _data("cpu-company/company.json")
+    about = record["about"]
+    rows = ["| model | batch | blocks (kinds) | whole | sum of blocks | difference |", "|---|---|---|---|---|---|"]
+    for name, found in record["models"].items():
+        rows.append(
+            f"| {name} | {found['batch']} | {found['blocks']} ({found['kinds']}) | {1e3 * found['whole_s']:.0f} ms | "
+            f"{1e3 * found['blocks_s']:.0f} ms | {100 * found['difference']:+.1f} % |"
+        )
+    machine = f"{about['processor']}, one thread, torch {about['torch']}, {about['date']}"
+    return [*rows, "", f"{machine}; medians of {about['rounds']} rounds."]
+
+
 MAKERS = {
-    "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules
+    "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
+    "approximate": approximate, "whole models": whole_models,
 }  # fmt: skip
 
 
@@ -216,6 +278,7 @@ def rendered(page: str) -> str:
     tables["meter"] = meter(_data("h200-meter/meter.json"))
     tables["first run"] = first_run(_data("h200-cnn5/evaluation.json"))
     tables["joint run"] = joint_run()
+    tables["company"] = company()
     for name, table in tables.items():
         marked = rf"(<!-- table: {name} -->\n).*?(<!-- end -->)"
         text = "\n".join(table)

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ampere_energy.cli import main
 from ampere_energy.measure.store import MeasurementLog
@@ -25,6 +29,12 @@ def loud():
     return mine()
 model = mine()
 def number(): return 3
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left, self.right, self.last = nn.Linear(8, 6), nn.Linear(5, 6), nn.Linear(6, 3)
+    def forward(self, one, two): return self.last(self.left(one) * self.right(two))
+def two(): return Two()
 """
 
 
@@ -148,6 +158,194 @@ def test_evaluate_writes_a_report(folder: Path) -> None:
     assert "mean absolute error" in table
 
 
+ODD = """
+import sys
+import torch
+from torch import nn
+
+class Residual(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.up, self.down, self.head = nn.Linear(6, width), nn.Linear(width, 6), nn.Linear(6, 3)
+    def forward(self, x): return self.head(x + self.down(self.up(x).relu()))
+
+class Card(Residual):
+    def forward(self, x): return super().forward(x.to("cuda"))
+
+class Holds(Residual):
+    def __init__(self):
+        super().__init__()
+        self.file, self.function = open(__file__), lambda x: x * 2
+    def forward(self, x): return super().forward(self.function(x))
+
+class Two(Residual):
+    def forward(self, ids, mask): return super().forward(ids.float() * mask)
+
+def nothing(): return nn.Sequential(nn.ReLU())
+def frozen(): return Residual().requires_grad_(False)
+def on_card(): return Residual().cuda()
+def made_there(): return nn.Linear(6, 3, device="cuda")
+def words(): return Residual(), "some text"
+def numbers(): return Residual(), (torch.zeros(2, 6), 3)
+def triple(): return Residual(), torch.zeros(2, 6), None
+def detached():
+    class Detached(Residual):
+        def forward(self, x): return super().forward(x).detach()
+    return Detached()
+"""
+SIX, RESNET = ("--input", "2,6"), ("--input", "2,3,16,16", "--widths", "1,2,3,4")
+
+
+@pytest.fixture(scope="module")
+def odd(folder: Path) -> Path:
+    (folder / "odd.py").write_text(ODD)
+    return folder
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("Residual", "--input", "2,5"), 2, "Residual does not run on an input of shape 2,5"),
+        (("Residual", "--input", "ids:float32:2,6"), 2, "does not run on an input of shape ids 2,6"),
+        (("nothing", *SIX), 2, "has no parameters; AMPERE estimates training"),
+        (("frozen", *SIX), 2, "is frozen: none of its parameters is trained; set requires_grad on what you train"),
+        (("detached", *SIX), 2, "gives nothing that depends on a trained parameter; let its forward return"),
+        (("Card", *SIX), 2, "the model asks for a GPU: let its factory build it on the CPU"),
+        (("on_card", *SIX), 2, "the model asks for a GPU: let its factory build it on the CPU"),
+        (("made_there", *SIX), 2, "the model asks for a GPU: let its factory build it on the CPU"),
+        (("words",), 2, "gives inputs that are not tensors; return (model, (tensor, …)) or a dict"),
+        (("numbers",), 2, "gives inputs that are not tensors"),
+        (("triple",), 2, "returned tuple; return a torch.nn.Module, or (model, inputs)"),
+        (("Residual", "--input", "ids:int64"), 2, "--input ids:int64; give name:type:shape, such as ids:int64:8,128"),
+        (("Residual", "--input", "a:b:c:d:e"), 2, "--input a:b:c:d:e; give name:type:shape"),
+        (("Residual", "--input", "ids:int99:2,6"), 2, "an input of type int99; choose from float32"),
+        (("Residual", "--input", "ids:int64:2,six"), 2, "--input 2,six; give whole numbers with commas"),
+        (("Residual", "--input", "ids:int64:"), 2, "an input of shape (); give positive sizes"),
+        (("Residual", "--input", "ids:int64:0,6"), 2, "an input of shape (0, 6); give positive sizes"),
+        (("Residual", "--input", "ids:int64:2,6:many"), 2, "--input many; give whole numbers"),
+        (("Two", "--input", "ids:int64:2,6", "--input", "2,6"), 2, "some inputs have names; name all of them or none"),
+        (("Residual", *SIX, "--precision", "fp8"), 2, "--precision fp8; choose from fp32, tf32, bf16, fp16"),
+        (("Residual", *SIX, "--accumulate", "0"), 2, "--accumulate 0; give at least 1"),
+        (("Residual", *SIX, "--accumulate", "many"), 2, "Invalid value for '--accumulate'"),
+        (("Residual", *SIX, "--optimizer", "adamx"), 2, "--optimizer adamx; choose from sgd, momentum, adam, adamw"),
+    ],
+)
+def test_models_that_cannot_be_parsed_are_one_line(
+    odd: Path,
+    arguments: tuple[str, ...],
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    name, *rest = arguments
+    refused(odd, ("parse", f"odd.py:{name}", *rest), code, words, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (
+            ("profile", "odd.py:Residual", *SIX, "--vary", "--device", "simulated", "--out", "x.json"),
+            2,
+            "--vary with odd.py:Residual, whose blocks are not a chain of layers with widths; give a factory with",
+        ),
+        (
+            ("profile", "resnet18", *RESNET, "--method", "paper", "--device", "simulated", "--out", "x.json"),
+            2,
+            "the paper's method has no small networks for",
+        ),
+        (
+            ("profile", "odd.py:frozen", *SIX, "--device", "simulated", "--out", "x.json"),
+            2,
+            "is frozen: none of its parameters is trained",
+        ),
+        (
+            ("estimate", "lenet5", "--profile", "sim.json", "--precision", "bf16"),
+            4,
+            "made at batch 10 with sgd in eager mode, the model trains at batch 10 with sgd in eager mode, bf16; run",
+        ),
+        (("estimate", "lenet5", "--profile", "sim.json", "--accumulate", "2"), 4, "2 passes an update"),
+        (("estimate", "lenet5", "--profile", "sim.json", "--channels-last"), 4, "channels last"),
+        (("estimate", "odd.py:Residual", *SIX, "--profile", "sim.json"), 4, "run ampere profile odd.py:Residual"),
+        (("measure", "odd.py:nothing", *SIX), 2, "gives nothing that depends on a trained parameter"),
+        (("measure", "odd.py:words"), 2, "gives inputs that are not tensors"),
+    ],
+)
+def test_what_cannot_be_profiled_or_estimated_is_one_line(
+    odd: Path,
+    arguments: tuple[str, ...],
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    refused(odd, arguments, code, words, monkeypatch, capfd)
+    assert not (odd / "x.json").exists()
+    assert not (odd / "x.jsonl").exists()
+
+
+def refused(
+    folder: Path,
+    arguments: tuple[str, ...],
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Runs the command, which must end with the code and one line that has the words."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["ampere", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    told = capfd.readouterr()
+    assert words in told.err
+    assert end.value.code == code
+    assert told.err.startswith("ampere: ")
+    assert told.err.count("\n") == 1
+    assert "Traceback" not in told.err
+    assert told.out == ""
+
+
+@pytest.fixture
+def inside(odd: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Runs the command in this process, which spares it importing torch, and gives its JSON."""
+
+    def run(*arguments: str) -> Any:
+        monkeypatch.chdir(odd)
+        monkeypatch.setattr(sys, "argv", ["ampere", *arguments, "--json"])
+        with pytest.raises(SystemExit) as end:
+            main()
+        told = capfd.readouterr()
+        assert end.value.code == 0, told.err
+        return json.loads(told.out)
+
+    return run
+
+
+def test_a_model_that_cannot_be_pickled_is_profiled(inside: Callable[..., Any]) -> None:
+    """It holds a function without a name and an open file."""
+    source = ("odd.py:Holds", *SIX)
+    assert len(inside("parse", *source)["blocks"]) == 2
+    assert inside("profile", *source, "--device", "simulated", "--out", "holds.json", "--fresh")["complete"]
+    assert inside("estimate", *source, "--profile", "holds.json")["energy_j"] > 0
+
+
+def test_several_inputs_and_settings(odd: Path, inside: Callable[..., Any]) -> None:
+    inputs = ("--input", "ids:int64:4,6:9", "--input", "mask:float32:4,6")
+    settings = ("--precision", "bf16", "--optimizer", "adamw", "--accumulate", "2", "--channels-last")
+    found, plain = (inside("parse", "odd.py:Two", *inputs, *more) for more in (settings, ()))
+    assert found["parameters"] == plain["parameters"] == 6 * 4 + 4 + 4 * 6 + 6 + 6 * 3 + 3
+    assert found["training_flops"] == 2 * plain["training_flops"]
+    where = ("--device", "simulated", "--out", "two.json", "--fresh")
+    assert inside("profile", "odd.py:Two", *inputs, *settings, *where)["complete"]
+    assert inside("estimate", "odd.py:Two", *inputs, *settings, "--profile", "two.json")["energy_j"] > 0
+    other = ampere("estimate", "odd.py:Two", *inputs, "--profile", "two.json", cwd=odd)
+    assert other.returncode == 4
+    assert "--input ids:int64:4,6:9 --input mask:float32:4,6 --optimizer sgd" in other.stderr
+
+
 PROFILE = ("profile", "lenet5", "--device", "simulated", "--out", "sim.json")
 SIM = ("--profile", "sim.json")
 
@@ -173,7 +371,7 @@ SIM = ("--profile", "sim.json")
         (
             ("profile", "lenet5", "--device", "simulated", "--out", "sim.json", "--resume", "--optimizer", "adam"),
             2,
-            "is a profile of lenet5 at batch 10, sgd",
+            "is a profile of lenet5 at batch 10 with sgd",
         ),
         ((*PROFILE, "--fresh", "--budget", "soon"), 2, "--budget soon"),
         (("parse", "mine.py:mine"), 2, "needs the shape of its input; give --input"),
@@ -189,7 +387,7 @@ SIM = ("--profile", "sim.json")
         (
             ("estimate", "cnn5", *SIM),
             4,
-            "run ampere profile cnn5 --device simulated --input 10,1,28,28 --widths 64,128,256,256 --optimizer sgd",
+            "run ampere profile cnn5 --device simulated:0.02 --input 10,1,28,28 --widths 64,128,256,256 --optimizer",
         ),
         (("estimate", "lenet5", "--input", "20,1,28,28", *SIM), 4, "made at batch 10"),
         (("estimate", "lenet5", *SIM, "--level", "2"), 2, "--level 2; give a probability"),
@@ -217,6 +415,12 @@ SIM = ("--profile", "sim.json")
         (("evaluate", "lenet5", *SIM, "--models", "0"), 2, "--models 0"),
         (("evaluate", "lenet7", *SIM), 2, "no family is called 'lenet7'"),
         (("estimate", "lenet5", *SIM, "--within", "5"), 2, "--within 5; give an energy such as 500J"),
+        (("estimate", "cnn5", *SIM, "--approximate", "--refine", "3%"), 2, "--approximate with --refine"),
+        (
+            ("estimate", "lenet5", "--input", "20,1,28,28", *SIM, "--approximate"),
+            4,
+            "--approximate does not bridge other settings",
+        ),
         (("estimate", "lenet5", *SIM, "--refine", "300%"), 2, "--refine 300%; give a share such as 3%"),
         (("profile", "lenet5", "--target", "0"), 2, "--target 0"),
         (("profile", "lenet5", "--rule", "best"), 2, "--rule best; choose from guided, variance, random"),
@@ -323,3 +527,84 @@ def test_a_noisy_profile_is_doubted(folder: Path) -> None:
     told = answer("estimate", "lenet5", "--profile", "noisy.json", cwd=folder)
     assert "conv2" in told["doubts"][0]
     assert "negative" in told["doubts"][0]
+
+
+def named(told: str) -> tuple[list[str], str]:
+    """The profile command that an error names, and the profile it says to use then."""
+    found = re.search(r"run ampere (profile .*?), then this again with --profile (\S+?)(,|;|$)", told.strip())
+    assert found is not None, told
+    return shlex.split(found[1]), found[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("lenet5", "--input", "20,1,28,28", "--optimizer", "adamw", "--precision", "bf16", "--accumulate", "2"),
+        ("har", "--channels-last"),
+        ("transformer", "--widths", "2,64"),
+        ("mine.py:mine", "--input", "10,3,16,16", "--widths", "4"),
+        ("mine.py:two", "--input", "one:float32:10,8", "--input", "two:float32:10,5", "--mode", "graph"),
+    ],
+    ids=" ".join,
+)
+def test_the_command_an_error_names_makes_a_profile_that_serves(
+    folder: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+
+    def run(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ampere", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capfd.readouterr()
+
+    code, _, told = run("estimate", *arguments, *SIM)
+    assert code == 4
+    command, name = named(told)
+    assert run(*command)[0] == 0
+    code, out, told = run("estimate", *arguments, "--profile", name, "--json")
+    assert code == 0, told
+    assert json.loads(out)["energy_j"] > 0
+
+
+def test_an_error_names_no_profile_that_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    answer("profile", "lenet5", "--device", "simulated")
+    arguments = ("estimate", "lenet5", "--optimizer", "adam", "--profile", "lenet5-simulated")
+    done = ampere(*arguments)
+    assert "--out lenet5-simulated-2, then this again with --profile lenet5-simulated-2" in done.stderr
+    command, name = named(done.stderr)
+    answer(*command)
+    assert answer(*arguments[:-1], name)["energy_j"] > 0
+
+
+def test_approximate(folder: Path) -> None:
+    done = ampere("estimate", "cnn5", "--widths", "8,16,24,24", *SIM, cwd=folder)
+    assert done.returncode == 4
+    for text in ("lacks conv1 (conv2d 3 padding 1", "conv4 (", "or add --approximate for a rough estimate"):
+        assert text in done.stderr
+    arguments = ("estimate", "cnn5", "--widths", "8,16,24,24", *SIM, "--approximate")
+    record = answer(*arguments, cwd=folder)
+    assert record["approximate"] == ["conv1", "conv2", "conv3", "conv4", "fc"]
+    assert all(block["approximate"] for block in record["blocks"])
+    assert record["provenance"] == "predicted"
+    low, high = record["interval_j"]
+    real = answer("measure", "cnn5", "--widths", "8,16,24,24", "--device", "simulated", cwd=folder)
+    assert low < real["energy_j"] < high
+    assert high / low > 1.5
+    table = ampere(*arguments, cwd=folder).stdout
+    for text in ("≈ conv1", "≈ approximate", "of the energy: 5 of 5 blocks"):
+        assert text in table
+    known = answer("estimate", "lenet5", *SIM, "--approximate", cwd=folder)
+    assert known["approximate"] == []
+    assert "≈" not in ampere("estimate", "lenet5", *SIM, "--approximate", cwd=folder).stdout
+
+
+def test_a_profile_by_the_papers_method_cannot_approximate(folder: Path) -> None:
+    answer("profile", "lenet5", "--device", "simulated", "--method", "paper", "--out", "paper.json", cwd=folder)
+    done = ampere("estimate", "cnn5", "--profile", "paper.json", "--approximate", cwd=folder)
+    assert done.returncode == 2
+    assert "by the method paper; profile with --method ampere" in done.stderr
+    done = ampere("estimate", "cnn5", "--profile", "paper.json", cwd=folder)
+    assert done.returncode == 4
+    assert "--approximate" not in done.stderr

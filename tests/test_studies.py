@@ -77,6 +77,15 @@ def test_intervals_and_hostile_files_hold_on_the_simulator() -> None:
                 assert took["guided / random"] < 1, (name, target)
 
 
+def test_every_model_is_estimated_as_it_is() -> None:
+    result = json.loads(RESULTS.read_text())["zoo"]["result"]
+    assert result["models"] >= 54
+    assert result["mean error"] < 0.02
+    assert result["worst error"] < 0.06
+    assert result["covered"] >= 0.85
+    assert all(entry["complete"] for entry in result["each"].values())
+
+
 def test_the_recorded_campaigns_still_predict_the_same() -> None:
     """Profiles made on a card are read, and give the energies that were compared with measurements then."""
     for mode in ("graph", "eager"):

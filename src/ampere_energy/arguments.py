@@ -105,6 +105,15 @@ def default_name(model: str, device: str) -> str:
     return re.sub(r"[^\w.]+", "-", f"{Path(model).name}-{device}").strip("-")
 
 
+def new_name(model: str, device: str, beside: str) -> str:
+    """A name for a profile of a model that no profile or log has yet, of the sort of another's: a file or a name."""
+    name = default_name(model, device)
+    file = Path(beside).is_file() or beside.endswith(".json") or "/" in beside
+    candidates = (name, *(f"{name}-{i}" for i in range(2, 10**6)))
+    names = (str(Path(beside).with_name(f"{candidate}.json")) if file else candidate for candidate in candidates)
+    return next(n for n in names if not any(profile_path(n).with_suffix(s).exists() for s in (".json", ".jsonl")))
+
+
 def profile_path(name: str) -> Path:
     """A file where the name says so, else a name in the user's collection."""
     if Path(name).is_dir():

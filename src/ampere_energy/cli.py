@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from ampere_energy.arguments import (
     inputs_text,
     joules,
     load_profile,
+    new_name,
     numbers,
     prepare_log,
     profile_path,
@@ -225,10 +227,13 @@ def estimate(
     battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh: the share used, P(fits).")] = "",
     within: Annotated[str, typer.Option(help="An energy budget, such as 20kJ, to see how likely it is kept.")] = "",
     refine: Annotated[str, typer.Option(help="Measure this model's blocks until its interval is within, as 3%.")] = "",
+    approximate: Annotated[bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
     capacity, budget_j, target = watt_hours(battery), joules(within), share(refine, "--refine")
+    if approximate and target is not None:
+        raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
     ref = _ref(model, input, widths, _training(optimizer, mode, precision, channels_last, accumulate))
     learnt = load_profile(profile)
     spec = _spec(ref)
@@ -237,9 +242,14 @@ def estimate(
     from ampere_energy.show.tables import estimate_table
 
     try:
-        result = predict(spec, learnt, iterations=iterations, level=level)
+        result = predict(spec, learnt, iterations=iterations, level=level, approximate=approximate)
     except CoverageError as error:
-        raise CoverageError(error.what, f"run {_profile_command(ref, learnt)}") from error
+        remedy = f"run {_profile_command(ref, learnt, profile)}"
+        if spec.training != learnt.training:
+            remedy += "; --approximate does not bridge other settings"
+        elif learnt.references:
+            remedy += ", or add --approximate for a rough estimate with a wide interval"
+        raise CoverageError(error.what, remedy) from error
     if target is not None:
         learnt = _refined(spec, learnt, existing_path(profile), target)
         result = predict(spec, learnt, iterations=iterations, level=level)
@@ -365,7 +375,8 @@ def evaluate(
         try:
             trials = run(members, learnt, device, level=level, observe=observe)
         except CoverageError as error:
-            raise CoverageError(error.what, f"run {_profile_command(members[0], learnt)}") from error
+            largest = _ref(family_name, shape, "", learnt.training)
+            raise CoverageError(error.what, f"run {_profile_command(largest, learnt, profile)}") from error
     if report is not None:
         _write(report, evaluation_report(trials, learnt))
     _show(as_json, lambda: evaluation_json(family, trials, learnt), lambda: evaluation_table(trials, learnt))
@@ -443,10 +454,15 @@ def _spec(ref: ModelRef) -> ModelSpec:
         return parse_ref(ref)  # what a user's model prints must not end up in our JSON
 
 
-def _profile_command(ref: ModelRef, learnt: Profile) -> str:
-    """The command that makes a profile which covers a model."""
-    words = ["ampere profile", ref.source, "--device", learnt.device.name]
-    words += [f"--input {text}" for text in inputs_text(ref)]
+def _profile_command(ref: ModelRef, learnt: Profile, profile: str) -> str:
+    """The command that makes a profile which covers a model on the same device, under a name not yet taken."""
+    about, settings = dict(learnt.device.details), dict(learnt.meter.details)
+    device = learnt.device.name
+    if device == "simulated" and about.get("noise", "0") != "0":
+        device += f":{about['noise']}"
+    words = ["ampere", "profile", ref.source, "--device", device]
+    for text in inputs_text(ref):
+        words += ["--input", text]
     if ref.widths:
         words += ["--widths", ",".join(map(str, ref.widths))]
     training = ref.training
@@ -454,7 +470,13 @@ def _profile_command(ref: ModelRef, learnt: Profile) -> str:
     words += ["--precision", training.precision] if training.precision != "fp32" else []
     words += ["--channels-last"] if training.channels_last else []
     words += ["--accumulate", str(training.accumulate)] if training.accumulate > 1 else []
-    return " ".join(words)
+    if "watts per core" in settings:
+        words += ["--watts-per-core", settings["watts per core"]]
+    elif learnt.meter.name not in ("simulated", "command"):  # a command's own words are not kept
+        words += ["--meter", learnt.meter.name]
+    words += ["--threads", about["threads"]] if "threads" in about else []
+    name = new_name(ref.source, device, profile)
+    return f"{shlex.join((*words, '--out', name))}, then this again with --profile {shlex.quote(name)}"
 
 
 def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[ModelSpec, list[WidthRange]]:

@@ -3,7 +3,6 @@
     AmpereError
     ├── RequestError              exit 2: what was asked for cannot be done as asked
     │   ├── ModelError              the model cannot be found, built or run
-    │   │   └── UnsupportedLayerError      a parametric layer outside the recipe book
     │   ├── WidthError              widths out of range or of the wrong number
     │   └── FileError               a profile or log that cannot be used
     ├── DeviceError               exit 3: the device or its meter cannot answer
@@ -37,10 +36,6 @@ class RequestError(AmpereError):
 
 class ModelError(RequestError):
     """A model that cannot be found, built or run on its example input."""
-
-
-class UnsupportedLayerError(ModelError):
-    """A parametric layer that cannot be rebuilt at other widths."""
 
 
 class WidthError(RequestError):

@@ -77,7 +77,7 @@ def bert_base(*, batch: int = 32, steps: int = 128) -> Built:
 @seeded
 def gpt2_small(*, batch: int = 8, steps: int = 512) -> Built:
     """A language model that returns its loss."""
-    config = transformers.GPT2Config(use_cache=False)
+    config = transformers.GPT2Config()
     words = torch.randint(config.vocab_size, (batch, steps))
     return transformers.GPT2LMHeadModel(config), {"input_ids": words, "labels": words}
 

@@ -15,8 +15,10 @@ from ampere_energy.fit.rules import Rule, Rules, Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Workload
 from ampere_energy.measure.store import MeasurementLog
-from ampere_energy.model.source import model_ref
-from ampere_energy.model.variants import Variant, member
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.parse import parse_ref
+from ampere_energy.model.source import ModelRef, model_ref
+from ampere_energy.model.variants import Variant, WidthRange, member
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.predict.many import estimate_many
 
@@ -196,3 +198,65 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     assert modes == {"graph"}
     assert {r.workload.training.mode.value for r in asked if len(r.workload.blocks) > 1} == {"eager"}
     assert campaign.net(member(spec, (3, 9, 50, 40)))[0] == (0, (3,))
+
+
+def as_it_is(name: str, widths: tuple[int, ...], shape: tuple[int, ...]) -> tuple[ModelSpec, ModelRef]:
+    ref = model_ref(name, widths=widths, input=shape)
+    return replace(parse_ref(ref), widths=(), follows=()), ref
+
+
+def test_a_model_as_it_is_is_measured_at_its_own_points() -> None:
+    spec, ref = as_it_is("transformer", (2, 64), (2, 16))
+    device = SimulatedDevice(0.005)
+    campaign = Guided(spec, [], Rules(points=3), captures=False, ref=ref)
+    own = {(block.kind.id, block.point) for block in spec.blocks}
+    asked = [request.workload for request in campaign._opening]
+    assert all(isinstance(workload, Variant) for workload in asked)
+    blocks = [workload.blocks for workload in asked if isinstance(workload, Variant)]
+    assert {(b.kind.id, b.point) for group in blocks for b in group} == own
+    assert all(workload.apart for workload in asked if isinstance(workload, Variant) and len(workload.blocks) > 1)
+    assert any(len(group) > 1 for group in blocks)  # what a step pays once shows in no block alone
+    learnt = profile(spec, device=device, ranges=[], rules=Rules(points=3), ref=ref)
+    assert learnt.complete
+    assert estimate(spec, learnt).energy_j == pytest.approx(device.true_energy_j(spec.blocks), rel=0.03)
+    with pytest.raises(CoverageError):
+        estimate(parse_ref(replace(ref, widths=(2, 72))), learnt)
+    with pytest.raises(RequestError, match="has no widths to vary"):
+        estimate_many(spec, learnt, np.array([[2, 64]]))
+
+
+def test_a_family_that_is_no_chain_is_covered_with_whole_members() -> None:
+    ref = model_ref("lstm", widths=(24, 32, 16), input=(2, 9))
+    spec = parse_ref(ref)
+    ranges, device = [WidthRange(1, width) for width in ref.widths], SimulatedDevice(0.005)
+    campaign = Guided(spec, ranges, Rules(points=4), captures=False, ref=ref)
+    wholes = [r.workload for r in campaign._opening if isinstance(r.workload, ModelRef)]
+    assert wholes[0] == ref  # the largest
+    assert len(wholes) == 2
+    measured = device.measure(replace(ref, widths=(5, 6, 7)), POINT)
+    assert campaign.tell(measured)
+    assert campaign._records[-1][0] == tuple(
+        (campaign.kinds.index(block.kind), block.point) for block in parse_ref(replace(ref, widths=(5, 6, 7))).blocks
+    )
+    assert not campaign.tell(device.measure(model_ref("lenet5"), POINT))
+    learnt = profile(spec, device=device, ranges=ranges, rules=Rules(points=4), ref=ref)
+    assert learnt.nets is not None
+    assert any(len(o.blocks) == len(spec.blocks) for o in learnt.nets.observations)
+    for widths in ((20, 9, 12), (3, 30, 5)):
+        other = parse_ref(replace(ref, widths=widths))
+        found = estimate(other, learnt)
+        assert found.energy_j == pytest.approx(device.true_energy_j(other.blocks), rel=0.08)
+        many = estimate_many(spec, learnt, np.array([widths]), gradient=True)
+        assert many.energy_j[0] == pytest.approx(found.energy_j)
+        assert many.gradient_j is not None
+        assert many.gradient_j.shape == (1, 3)
+
+
+def test_widths_that_no_block_follows_stay_as_they_are() -> None:
+    ref = model_ref("transformer", widths=(2, 72), input=(2, 8))
+    spec = parse_ref(ref)
+    ranges = [WidthRange(1, 6), WidthRange(64, 72, 8)]
+    campaign = Guided(spec, ranges, Rules(points=3), captures=False, ref=ref)
+    wholes = [r.workload for r in campaign._opening if isinstance(r.workload, ModelRef)]
+    assert {whole.widths[0] for whole in wholes} == {2}
+    assert {whole.widths[1] for whole in wholes} <= {64, 72}

@@ -17,8 +17,10 @@ from ampere_energy.measure.devices import open_device, reopen
 from ampere_energy.measure.devices.local import LocalDevice
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import Procedure, Provenance
+from ampere_energy.model.blocks import Fragment
+from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
-from ampere_energy.model.variants import Variant, lessons
+from ampere_energy.model.variants import Variant, alone, lessons
 from ampere_energy.testing import check_device
 
 QUICK = Procedure(windows=3, ticks=5, window_s=0.03, warm_up_s=0.1)
@@ -37,6 +39,12 @@ class Explodes(nn.Module):
     def forward(self, x):
         raise RuntimeError("out of memory, say")
 def raises(): raise ValueError("no")
+class Holds(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(3, 2))
+        self.file, self.function = open(__file__), lambda x: x * 2
+    def forward(self, x):
+        return super().forward(self.function(x))
 """
 
 
@@ -71,6 +79,23 @@ def test_a_model_is_really_trained(device: LocalDevice, models: Path) -> None:
     measurement = device.measure(model_ref(f"{models}:prints", input=(5, 3)), QUICK)
     assert measurement.infeasible is None
     assert measurement.energy_j > 0
+
+
+def test_a_model_that_cannot_be_pickled_is_trained(device: LocalDevice, models: Path) -> None:
+    """It holds a function without a name and an open file; the worker builds it itself."""
+    assert device.measure(model_ref(f"{models}:Holds", input=(5, 3)), QUICK).infeasible is None
+
+
+def test_recorded_pieces_are_really_trained(device: LocalDevice) -> None:
+    """Fragments travel to the worker as JSON: by themselves, and side by side."""
+    spec = parse_ref(model_ref("transformer", widths=(1, 64), input=(2, 8)))
+    pieces = [block for block in spec.blocks if isinstance(block.kind, Fragment)]
+    assert len(pieces) >= 2
+    for block in pieces:
+        assert device.measure(alone(block.kind, block.point), QUICK).infeasible is None
+    together = device.measure(Variant(tuple(pieces), apart=True), QUICK)
+    assert together.infeasible is None
+    assert together.time_s > 0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from studies.additive import spec_of
 
 from ampere_energy.model.build import build
 from ampere_energy.model.source import instantiate, model_ref
-from ampere_energy.model.variants import Variant, lessons
+from ampere_energy.model.variants import lessons
 from ampere_energy.model.zoo.families import family
 
 
@@ -15,7 +15,7 @@ def test_every_variant_trains(name: str) -> None:
     for lesson in lessons(spec_of(name), family(name).ranges):
         for corner in (tuple(r.low for r in lesson.domain), tuple(r.high for r in lesson.domain)):
             variant = lesson.variant(corner)
-            module = build(variant)
+            module = build(variant.blocks)
             out = module(torch.randn(variant.training.batch, *variant.blocks[0].reads))
             assert tuple(out.shape[1:]) == variant.blocks[-1].gives
             out.sum().backward()
@@ -27,7 +27,7 @@ def test_every_variant_trains(name: str) -> None:
 def test_a_whole_member_rebuilt_from_its_blocks_computes_the_same(name: str) -> None:
     ref = model_ref(name, widths=family(name).sample(1, seed=3)[0])
     original = instantiate(ref)
-    rebuilt = build(Variant(spec_of(name, ref.widths).blocks))
+    rebuilt = build(spec_of(name, ref.widths).blocks)
     state = dict(zip(rebuilt.state_dict(), original.state_dict().values(), strict=True))
     rebuilt.load_state_dict(state)
     x = torch.randn(ref.input)

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from studies.additive import spec_of
 
-from ampere_energy.errors import WidthError
+from ampere_energy.errors import RequestError, WidthError
 from ampere_energy.model.blocks import Block, Role
-from ampere_energy.model.variants import Lesson, Variant, WidthRange, lessons
+from ampere_energy.model.parse import parse_ref
+from ampere_energy.model.source import model_ref
+from ampere_energy.model.variants import Lesson, Variant, WidthRange, block_domains, block_points, lessons, member
 from ampere_energy.model.zoo.families import family
 from ampere_energy.plain import decode, encode
 
@@ -72,3 +77,39 @@ def test_width_ranges() -> None:
         WidthRange(1, 6).aligned(8)
     with pytest.raises(WidthError, match="end it at 17"):
         WidthRange(1, 20, 8)
+
+
+def test_points_and_domains_follow_widths_many_times_over() -> None:
+    spec = spec_of("lenet5")
+    assert block_points(spec, (3, 8, 60, 40)) == [(3,), (3, 8), (8 * 25, 60), (60, 40), (40,)]
+    arrays = block_points(spec, list(np.array([[3, 8, 60, 40], [1, 2, 3, 4]]).T))
+    assert [x.tolist() for x in arrays[2]] == [[200, 50], [60, 3]]
+    domains = block_domains(spec, [WidthRange(1, 6), WidthRange(2, 16, 2), WidthRange(1, 120), WidthRange(1, 84)])
+    assert domains[spec.blocks[1].kind] == (WidthRange(1, 6), WidthRange(2, 16, 2))
+    both = domains[spec.blocks[2].kind]  # two layers of one kind: as wide as both together
+    assert (both[0].low, both[0].high) == (1, 400)
+    with pytest.raises(WidthError, match="3 widths for a model of 4"):
+        block_points(spec, (1, 2, 3))
+    with pytest.raises(WidthError, match="1 width ranges for 4 widths"):
+        block_domains(spec, [WidthRange(1, 6)])
+
+
+def test_a_model_as_it_is_has_only_its_own_points() -> None:
+    spec = replace(spec_of("lenet5"), widths=(), follows=())
+    assert block_points(spec, ()) == [block.point for block in spec.blocks]
+    assert block_domains(spec)[spec.blocks[1].kind] == (WidthRange(6, 6), WidthRange(16, 16))
+    hidden = block_domains(spec)[spec.blocks[2].kind]
+    assert hidden == (WidthRange(120, 400), WidthRange(84, 120))
+
+
+def test_a_member_is_a_chain_at_other_widths() -> None:
+    spec = spec_of("lenet5")
+    small = member(spec, (3, 8, 60, 40))
+    assert [block.point for block in small.blocks] == block_points(spec, (3, 8, 60, 40))
+    assert small.blocks == spec_of("lenet5", (3, 8, 60, 40)).blocks
+
+
+def test_the_papers_method_has_no_lessons_for_recorded_pieces() -> None:
+    spec = parse_ref(model_ref("transformer", widths=(1, 64), input=(2, 8)))
+    with pytest.raises(RequestError, match=r"no small networks for embedding.*; profile with --method ampere"):
+        lessons(spec)

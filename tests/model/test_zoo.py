@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
 
 import pytest
@@ -19,13 +18,7 @@ ORIGINAL = (64, 128, 256, 512)
 NARROW = {18: (6, 8, 10, 12), 50: (3, 4, 5, 6)}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Two threads that wait for each other on a busy machine take many times longer than one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def member(family: Family, widths: tuple[int, ...], sample: tuple[int, ...]) -> nn.Module:
@@ -69,8 +62,8 @@ def test_resnets_have_the_published_number_of_parameters(layers: int) -> None:
 
 def test_a_small_image_keeps_its_size_through_the_stem() -> None:
     small, large = (resnets.resnet18(NARROW[18], (3, size, size)) for size in (32, 64))
-    assert small.stem(torch.randn(1, 3, 32, 32)).shape == (1, 4, 32, 32)  # type: ignore[operator]
-    assert large.stem(torch.randn(1, 3, 64, 64)).shape == (1, 4, 16, 16)  # type: ignore[operator]
+    assert small.stem(torch.randn(1, 3, 32, 32)).shape == (1, 6, 32, 32)  # type: ignore[operator]
+    assert large.stem(torch.randn(1, 3, 64, 64)).shape == (1, 6, 16, 16)  # type: ignore[operator]
 
 
 def test_a_bottleneck_stage_gives_four_times_its_width() -> None:

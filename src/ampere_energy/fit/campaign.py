@@ -14,6 +14,7 @@ from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import Net, NetFit, Observation
 from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.references import Reference, collect
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.measure.devices import Device, open_device
 from ampere_energy.measure.measurement import POINT, Measurement, Record, same_setting
@@ -105,6 +106,9 @@ def _run(
     status = campaign.status()
     kinds = campaign.fits() if isinstance(campaign, Subtracting) else ()
     nets = campaign.fit() if isinstance(campaign, Guided) else None
+    references: tuple[Reference, ...] = ()
+    if isinstance(campaign, Guided) and nets is not None:
+        references = collect(campaign.kinds, nets)
     if not kinds and nets is None:
         if interrupted:
             raise KeyboardInterrupt
@@ -124,6 +128,7 @@ def _run(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         kinds=kinds,
         nets=nets,
+        references=references,
     )
 
 

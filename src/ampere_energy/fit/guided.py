@@ -213,7 +213,10 @@ class Guided:
                 timed += [Request(self._block(kind, point), False) for point in points]
             else:
                 metered += [Request(self._block(kind, point), True) for point in points if point not in looked]
-        wholes = [Request(whole, True) for whole in dict.fromkeys((*self._wholes, *self._bundles())) if whole]
+        wholes = [Request(whole, True) for whole in dict.fromkeys(self._wholes) if whole]
+        bundles = self._bundles()
+        wholes += [Request(bundle, False) for bundle in bundles if self.rules.timings]
+        wholes += [Request(bundle, True) for bundle in bundles[:1]]
         draw.shuffle(timed)
         draw.shuffle(metered)
         self._essential = len(timed) + len(metered)

@@ -19,11 +19,12 @@ import torch
 from ampere_energy.errors import AmpereError, FileError
 from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
 from ampere_energy.fit.nets import CONTEXT_TIME, NetFit
+from ampere_energy.fit.references import PER_KIND, Reference
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
 from ampere_energy.model.blocks import Kind, Point
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
-from ampere_energy.plain import decode, encode, parse_json
+from ampere_energy.plain import decode, encode, later, parse_json
 
 SCHEMA = 2
 LARGEST_BYTES = 2**25
@@ -132,6 +133,7 @@ class Profile:
         created: date and time.
         kinds: what the paper's method learnt, kind by kind.
         nets: what was learnt of all kinds jointly.
+        references: blocks of these kinds, for approximating others; none in files older than that.
     """
 
     model: str
@@ -145,6 +147,7 @@ class Profile:
     created: str
     kinds: tuple[KindFit, ...] = ()
     nets: NetFit | None = None
+    references: tuple[Reference, ...] = later(())
 
     def __post_init__(self) -> None:
         if bool(self.kinds) == (self.nets is not None):
@@ -226,6 +229,7 @@ def _check_use(profile: Profile) -> None:
         raise ValueError(f"{profile.measurements} measurements in {profile.profile_s:g} s")
     if profile.nets is not None:
         _check_nets(profile.nets)
+    _check_references(profile.references, profile.nets)
     if len(profile.kinds) > MOST_KINDS or sum(len(known.points) for known in profile.kinds) > 4 * MOST_POINTS:
         raise ValueError(f"more than {MOST_KINDS} kinds or {4 * MOST_POINTS} points")
     for known in profile.kinds:
@@ -246,6 +250,20 @@ def _check_kind(known: KindFit) -> None:
         process = known.process(quantity)
         if not bool(process.mean(process.x).isfinite().all() & process.variance(process.x).isfinite().all()):
             raise ValueError(f"the {quantity} of {name} is not finite")
+
+
+def _check_references(references: Sequence[Reference], nets: NetFit | None) -> None:
+    """References are blocks of the fit's kinds, at widths it covers."""
+    if len(references) > MOST_KINDS * PER_KIND:
+        raise ValueError(f"{len(references)} references, more than {MOST_KINDS * PER_KIND}")
+    subjects = nets.subjects if nets is not None else ()
+    for reference in references:
+        if not 0 <= reference.subject < len(subjects):
+            raise ValueError(f"a reference to subject {reference.subject} of {len(subjects)}")
+        domain = subjects[reference.subject].domain
+        inside = (r.low <= width <= r.high for r, width in zip(domain, reference.point, strict=False))
+        if len(domain) != len(reference.point) or not all(inside):
+            raise ValueError(f"a reference at {reference.point}, which is not among the widths profiled")
 
 
 def _check_nets(nets: NetFit) -> None:

@@ -16,13 +16,21 @@ from ampere_energy.measure.measurement import Workload
 from ampere_energy.model.blocks import Block, Fragment, Kind, Role
 from ampere_energy.model.build import build
 from ampere_energy.model.layers import LOSSES
-from ampere_energy.model.objective import OWN, Inputs, Objective, chosen, objective, tensors_in
+from ampere_energy.model.objective import OWN, Inputs, Objective, chosen, objective, tensors_in, train_mode
 from ampere_energy.model.program import Program
 from ampere_energy.model.rebuild import Rebuilt
+from ampere_energy.model.record import AUTOCAST
 from ampere_energy.model.source import ModelRef, load
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 
-_LEARNING_RATE = 1e-4
+_LEARNING_RATE = 1e-12
+"""Nobody wants the synthetic task learnt: weights that hold still let the thousandth step cost what the first did.
+
+With a usual rate and random gradients they drift within seconds until activations saturate, and a card that
+multiplies saturated numbers takes a quarter less power.
+"""
+_GRADIENT = 1e-3
+"""Size of the gradients that what follows a block hands back: small, as in training."""
 _ISSUES = 11
 _REPLAYS = 10
 
@@ -59,7 +67,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
     with _precision(training, device):
         parts = [_compact(part, training) for part in _parts(workload, device)]
         ready = [part.ready() for part in parts]
-    modules = nn.ModuleList(part.module for part in parts).train()
+    modules = nn.ModuleList(part.module for part in parts)
     trained = [weight for part in parts for weight in part.trained]
     optimizer = _optimizer(trained, training, device) if trained else None
     forwards = [torch.compile(part.module) if mode is Mode.COMPILE else part.module for part in parts]
@@ -110,9 +118,11 @@ class Part:
         result = _called(self.module, self.inputs)
         if self.goal is not None:
             goal = self.goal(result)
-            return goal, [None if goal.name == OWN else goal.target()]
+            target = None if goal.name == OWN else goal.target()
+            # A graph of autograd that lives on would tie the step to this stream, and no capture would work.
+            return replace(goal, scores=goal.scores.detach()), [target]
         ends = [tensor for tensor in tensors_in(result) if tensor.requires_grad]
-        return None, [torch.randn_like(end) if end.dim() else None for end in ends]
+        return None, [_GRADIENT * torch.randn_like(end) if end.dim() else None for end in ends]
 
     def finish(self, result: Any, ready: tuple[Objective | None, list[torch.Tensor | None]]) -> Ends:
         """Where the backward pass of a result begins."""
@@ -143,7 +153,7 @@ def _parts(workload: Workload, device: torch.device) -> list[Part]:
 
 def _whole(ref: ModelRef, device: torch.device) -> Part:
     loaded = load(ref)
-    module = loaded.module.train().to(device)
+    module = train_mode(loaded.module).to(device)
     inputs = on_device(loaded.inputs, device)
     trained = tuple(parameter for parameter in module.parameters() if parameter.requires_grad)
     return Part(module, inputs, trained, lambda result: objective(module, result, inputs))
@@ -160,7 +170,9 @@ def _chain(blocks: Sequence[Block], device: torch.device) -> Part:
     assert isinstance(last, Kind)
     module = build(blocks).to(device)
     # A block that stands inside its model passes a gradient on, also when it is trained alone.
-    inputs = torch.randn(first.kind.training.batch, *first.reads).to(device).requires_grad_(first.kind.input_grad)
+    inner = first.kind.input_grad
+    lower = AUTOCAST.get(first.kind.training.precision) if inner else None
+    inputs = torch.randn(first.kind.training.batch, *first.reads).to(device, lower).requires_grad_(inner)
     losses = [step.op for step in last.layers if step.op in LOSSES]
     goal = (lambda result: Objective(result, losses[0])) if last.role is Role.OUTPUT else None
     return Part(module, (inputs,), tuple(module.parameters()), goal)
@@ -192,10 +204,8 @@ def _compact(part: Part, training: Training) -> Part:
 
 def _precision(training: Training, device: torch.device) -> contextlib.AbstractContextManager[Any]:
     """Autocast, where a lower precision is asked for."""
-    types = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
-    if training.precision not in types:
-        return contextlib.nullcontext()
-    return torch.autocast(device.type, dtype=types[training.precision])
+    lower = AUTOCAST.get(training.precision)
+    return contextlib.nullcontext() if lower is None else torch.autocast(device.type, dtype=lower)
 
 
 def captured(step: Step) -> Step:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +75,13 @@ def chosen(result: Any) -> torch.Tensor | None:
     return next((tensor for tensor in found if tensor.requires_grad), None)
 
 
+def train_mode(model: nn.Module) -> nn.Module:
+    """The model in training mode; an exported program keeps the mode it was exported in."""
+    with contextlib.suppress(NotImplementedError):
+        model.train()
+    return model
+
+
 def tensors_in(value: Any) -> list[torch.Tensor]:
     """The tensors in nested values."""
     if isinstance(value, torch.Tensor):
@@ -82,3 +91,8 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     if isinstance(value, (list, tuple)):
         return [tensor for item in value for tensor in tensors_in(item)]
     return []
+
+
+def mask(shape: Sequence[int], all_true: bool = False) -> torch.Tensor:
+    """Truth values: every other one, so that whichever of them masks, no row is masked as a whole."""
+    return torch.arange(math.prod(shape)).reshape(tuple(shape)) % 2 < 1 + all_true

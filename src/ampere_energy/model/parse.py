@@ -38,8 +38,9 @@ def parse(model: nn.Module, example: Example, *, training: Training | None = Non
         ModelError: the model does not run on the example, or has nothing to train.
     """
     inputs = as_inputs(example)
-    tape = record(model, inputs)
-    spec = _assemble(tape, _batch(inputs, training), name or type(model).__name__, _unused(model, tape))
+    settings = _batch(inputs, training)
+    tape = record(model, inputs, settings.precision)
+    spec = _assemble(tape, settings, name or type(model).__name__, _unused(model, tape))
     return _chained(spec)
 
 
@@ -50,17 +51,17 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     that changes what the model does, such as a number of layers, is followed by none.
     """
     loaded = load(ref)
-    tape = record(loaded.module, loaded.inputs)
+    tape = record(loaded.module, loaded.inputs, ref.training.precision)
     about = _batch(loaded.inputs, ref.training), str(ref), _unused(loaded.module, tape)
     spec = _chained(_assemble(tape, *about))
-    if not ref.widths or (spec.chain and len(spec.widths) == len(ref.widths)):
+    if spec.widths == ref.widths or not ref.widths:
         return spec
     known = FAMILIES.get(ref.source)
     ranges = known.ranges if known else [WidthRange(1, 2**26)] * len(ref.widths)
     steps = [_step(width, allowed) for width, allowed in zip(ref.widths, ranges, strict=True)]
     single = [_sibling(ref, tape, {place: step}) for place, step in enumerate(steps)]
     varied = {place: step for place, step in enumerate(steps) if single[place] is not None}
-    together = _sibling(ref, tape, varied) if varied else None
+    together = _sibling(ref, tape, {place: 2 * step for place, step in varied.items()}) if varied else None
     if together is None:
         return spec
     moves = Moves(tuple(ref.widths[v] for v in varied), tuple(varied.values()), tuple(varied))
@@ -73,15 +74,15 @@ def _sibling(ref: ModelRef, tape: Tape, moves: Mapping[int, int]) -> Tape | None
     widths = tuple(width + moves.get(place, 0) for place, width in enumerate(ref.widths))
     try:
         loaded = load(replace(ref, widths=widths))
-        other = record(loaded.module, loaded.inputs)
+        other = record(loaded.module, loaded.inputs, ref.training.precision)
     except ModelError:
         return None
     return other if [c.op for c in other.calls] == [c.op for c in tape.calls] else None
 
 
 def _step(width: int, allowed: WidthRange) -> int:
-    """A small change that leads to another member."""
-    return -allowed.step if width - allowed.step >= allowed.low else allowed.step
+    """A small change that leads to another member, and to one more when doubled."""
+    return -allowed.step if width - 2 * allowed.step >= allowed.low else allowed.step
 
 
 def _batch(inputs: Inputs, training: Training | None) -> Training:
@@ -170,7 +171,7 @@ def _point(kind: Kind, found: Recipe) -> tuple[int, ...]:
 
 def _chained(spec: ModelSpec) -> ModelSpec:
     """A chain of recipes whose blocks may give any width: what a block gives, the next one reads."""
-    if not spec.chain:
+    if not spec.chain or len(spec.blocks) < 2:
         return spec
     widths = tuple(_recipe(block).width_out(block.point) for block in spec.blocks[:-1])
     follows = []

@@ -132,8 +132,8 @@ def _program(tape: Tape, piece: Piece, last: dict[int, int], owned: set[int]) ->
     def renumber(number: int, made: bool = False) -> int:
         if number not in numbers:
             value = tape.values[number]
-            if value.source is Source.MADE and not made:
-                value = replace(value, source=Source.INPUT)
+            if value.source is Source.MADE:
+                value = replace(value, order=()) if made else replace(value, source=Source.INPUT)
             elif value.source is Source.WEIGHT and number in owned:
                 value = replace(value, source=Source.SHARED)
             numbers[number] = len(values)

@@ -19,8 +19,12 @@ from functools import cached_property
 from typing import Any
 
 from ampere_energy.errors import WidthError
-from ampere_energy.plain import digest
+from ampere_energy.plain import digest, later
 
+PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag")
+"""Properties of a tensor that are views of it: calls of their own, as `torch.Tensor.T.__get__`."""
+ATEN = "aten."
+"""How the names of an exported program's operations begin."""
 BYTES = {"float64": 8, "int64": 8, "complex64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 
 
@@ -35,6 +39,9 @@ class Source(StrEnum):
     SHARED = "shared"
     BUFFER = "buffer"
     MADE = "made"
+
+
+_HELD = (Source.WEIGHT, Source.SHARED)
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class Value:
     Attributes:
         grad: whether it needs a gradient: a trained weight, an input that passes one on.
         low, high: of integers, the values they may take, `high` excluded.
+        order: the dimensions from outermost to innermost in memory, where that is not their own order.
     """
 
     source: Source
@@ -71,6 +79,7 @@ class Value:
     grad: bool = False
     low: int = 0
     high: int = 1
+    order: tuple[int, ...] = later(())
 
     @property
     def floating(self) -> bool:
@@ -104,6 +113,8 @@ class Call:
     @property
     def name(self) -> str:
         """The function's own name, without underscores of in-place calls."""
+        if self.op.startswith(ATEN):
+            return self.op.split(".")[1].strip("_")
         return self.op.removesuffix(".__get__").rpartition(".")[2].strip("_") or self.op
 
     @cached_property
@@ -212,7 +223,7 @@ class Program:
         if count is None or not call.makes:
             return 0
         forward, backward = count(call, self.values)
-        return round(forward + backward * (call.grad and self.values[call.makes[0]].grad))
+        return round(forward + backward * (call.grad and _trained(call, self.values)))
 
 
 @dataclass(frozen=True)
@@ -269,6 +280,11 @@ Counted = tuple[float, float]
 """FLOPs of a call's forward and backward pass."""
 
 
+def _trained(call: Call, values: Sequence[Value]) -> bool:
+    """Whether the backward pass reaches anything the call gives."""
+    return any(values[number].grad for number in call.makes)
+
+
 def _product(forward: float, factors: Sequence[int], values: Sequence[Value]) -> Counted:
     """A product of two tensors: each one's gradient costs as much as the product."""
     return forward, forward * sum(values[number].grad for number in factors)
@@ -306,31 +322,32 @@ def _attention(call: Call, values: Sequence[Value]) -> Counted:
     query, key, value = (call.reads * 3)[:3]
     *lead, length, width = _shape(values, query)
     forward = 2 * math.prod(lead) * length * _shape(values, key)[-2] * (width + _shape(values, value)[-1])
-    return forward, 2 * forward * values[call.makes[0]].grad
+    return forward, 2 * forward
 
 
 def _multihead(call: Call, values: Sequence[Value]) -> Counted:
-    shapes = [_shape(values, number) for number in call.reads]
-    length, batch, width = shapes[0][0], shapes[0][1], shapes[0][-1]
-    seen = shapes[1][0] if len(shapes[1]) == 3 else length
-    products = 2 * batch * width * width * (2 * length + 2 * seen)
-    scores = 4 * batch * length * seen * width
-    trained = values[call.makes[0]].grad
-    return products + scores, (products * (1 + values[call.reads[0]].grad) + 2 * scores) * trained
+    found = {place: values[a["value"]] for place, a in enumerate(call.parsed[0]) if isinstance(a, dict)}
+    query, key, value, outer = (found[place] for place in (0, 1, 2, 11))
+    length, *batch, width = (settled(size) for size in query.shape)
+    own, other = (2 * math.prod(batch) * width * width * steps for steps in (length, settled(key.shape[0])))
+    scores = 4 * math.prod(batch) * length * settled(key.shape[0]) * width
+    trained = found[5].grad if 5 in found else True
+    backward = own * (trained + query.grad) + other * (2 * trained + key.grad + value.grad) + own * (1 + outer.grad)
+    return 2 * own + 2 * other + scores, backward + 2 * scores
 
 
 def _recurrent(call: Call, values: Sequence[Value]) -> Counted:
     steps = math.prod(_shape(values, call.reads[0])[:-1])
-    weights = [n for n in call.reads[1:] if values[n].source is not Source.MADE and len(values[n].shape) == 2]
+    weights = [n for n in call.reads[1:] if values[n].source in _HELD and len(values[n].shape) == 2]
     forward = 2 * steps * sum(math.prod(_shape(values, n)) for n in weights)
-    return forward, 2 * forward * values[call.makes[0]].grad
+    return forward, 2 * forward
 
 
 _FLOPS: dict[str, Callable[[Call, Sequence[Value]], Counted]] = {
     **{f"conv{d}d": _convolution for d in (1, 2, 3)},
     **{f"conv_transpose{d}d": _convolution for d in (1, 2, 3)},
     "linear": _linear,
-    **dict.fromkeys(("matmul", "bmm", "mm", "mv", "addmm", "baddbmm", "addmv", "addbmm"), _matmul),
+    **dict.fromkeys(("matmul", "bmm", "mm", "spmm", "mv", "addmm", "baddbmm", "addmv", "addbmm"), _matmul),
     "einsum": _einsum,
     "scaled_dot_product_attention": _attention,
     "multi_head_attention_forward": _multihead,

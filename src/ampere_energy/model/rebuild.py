@@ -14,12 +14,21 @@ from torch import fx, nn
 from torch.overrides import get_overridable_functions, resolve_name
 
 from ampere_energy.errors import ModelError
-from ampere_energy.model.program import Call, Program, Source, Value, settled
+from ampere_energy.model.objective import mask
+from ampere_energy.model.program import ATEN, PROPERTIES, Call, Program, Source, Value, settled
 
 _FACTORIES = (
     "arange", "empty", "empty_strided", "eye", "from_numpy", "full", "linspace", "logspace", "normal", "ones", "rand",
     "randint", "randn", "randperm", "scalar_tensor", "tensor", "zeros", "as_tensor", "tril_indices", "triu_indices",
 )  # fmt: skip
+_PYTHONS = {"__array__", "__array_wrap__", "__deepcopy__", "__format__", "__reduce_ex__", "__repr__", "__setstate__"}
+"""Methods of tensors that are Python's, not torch's."""
+_VIEWS = {
+    "view", "view_as", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "movedim",
+    "getitem", "select", "narrow", "chunk", "split", "unbind", "expand", "expand_as", "diagonal", "unfold", "t",
+}  # fmt: skip
+SET_ITEM = "torch.Tensor.__setitem__"
+"""Gives the tensor it changed, as calls in place do, though Python gets nothing from it."""
 
 
 class Rebuilt(nn.Module):
@@ -77,16 +86,19 @@ class _State(nn.Module):
 def _random(value: Value, device: torch.device) -> torch.Tensor:
     """Numbers of ordinary size: weights scaled by what they sum over, so that activations neither vanish nor grow."""
     shape = tuple(map(settled, value.shape))
-    dtype = getattr(torch, value.dtype)
+    dtype = _constant(value.dtype)
     if not (dtype.is_floating_point or dtype.is_complex):
         if dtype is torch.bool:
-            return torch.ones(shape, dtype=dtype, device=device)
+            return mask(shape, all_true=value.low == 1).to(device)
         return torch.randint(value.low, max(value.high, value.low + 1), shape, device=device).to(dtype)
     if value.source in (Source.WEIGHT, Source.SHARED):
         if len(shape) < 2:
             return torch.ones(shape, dtype=dtype, device=device)
         return (torch.randn(shape, device=device) / math.sqrt(math.prod(shape[1:]))).to(dtype)
-    return torch.randn(shape, device=device).to(dtype)
+    if not value.order:
+        return torch.randn(shape, device=device).to(dtype)
+    laid_out = torch.randn([shape[d] for d in value.order], device=device).to(dtype)
+    return laid_out.permute([value.order.index(d) for d in range(len(shape))])
 
 
 @cache
@@ -103,18 +115,30 @@ def function_of(op: str) -> Callable[..., Any]:
         ModelError: this version of torch has no such function on tensors.
     """
     place, _, name = op.rpartition(".")
-    found = _overridable().get(op)
+    found = _overridable().get(op) if name not in _PYTHONS else None
     if found is None and place == "torch.Tensor" and not name.startswith("_"):
         found = getattr(torch.Tensor, name, None)
-    if found is None and place == "torch.nn.functional" and not name.startswith("_"):
+    if found is None and place == torch.nn.functional.__name__ and not name.startswith("_"):
         found = getattr(torch.nn.functional, name, None)
+        found = found if getattr(found, "__module__", "") == place else None
     if found is None and place == "torch" and (name in _FACTORIES or name.endswith("_like")):
         found = getattr(torch, name, None)
+    if op.startswith(ATEN) and op.count(".") == 2:
+        packet = place.removeprefix(ATEN)
+        private = packet.startswith("_") and not packet.startswith("__")
+        allowed = not private and packet != "from_file"  # which reads a file
+        found = getattr(getattr(torch.ops.aten, packet, None), name, None) if allowed else None
     if not callable(found):
         raise ModelError(
             f"torch {torch.__version__} has no function {op} on tensors", "record the model with this torch"
         )
     return found
+
+
+def _property(op: str) -> str | None:
+    """The property that a call gets; None where it is another call."""
+    found = [name for name in PROPERTIES if op == f"torch.Tensor.{name}.__get__"]
+    return found[0] if found else None
 
 
 def _exists(op: str) -> bool:
@@ -128,7 +152,7 @@ def _argument(argument: Any, value: Callable[[int], Any], device: torch.device) 
     """An argument as it was given, tensors looked up."""
     if isinstance(argument, list):
         return [_argument(item, value, device) for item in argument]
-    if not isinstance(argument, dict):
+    if not isinstance(argument, dict) or not argument:
         return argument
     [(tag, content)] = argument.items()
     if tag == "value":
@@ -140,14 +164,24 @@ def _argument(argument: Any, value: Callable[[int], Any], device: torch.device) 
     if tag == "slice":
         return slice(*(_argument(item, value, device) for item in content))
     if tag in ("dtype", "torch"):
-        return getattr(torch, content)
+        return _constant(content)
     if tag == "float":
         return float(content)
     return {"device": device, "ellipsis": Ellipsis}[tag]
 
 
+def _constant(name: str) -> Any:
+    """A type or layout of tensors by its name."""
+    found = getattr(torch, name, None)
+    if not isinstance(found, (torch.dtype, torch.memory_format, torch.layout)):
+        raise ModelError(f"torch {torch.__version__} has no type {name}", "record the model with this torch")
+    return found
+
+
 def _arguments(call: Call, value: Callable[[int], Any], device: torch.device) -> tuple[tuple[Any, ...], dict[str, Any]]:
     positional, named = call.parsed
+    if not all(key.isidentifier() for key in named):  # they become code
+        raise ModelError(f"{call.op} takes no argument {', '.join(named)}", "record the model with this torch")
     args = tuple(_argument(item, value, device) for item in positional)
     kwargs = {key: _argument(item, value, device) for key, item in named.items()}
     plain = call.op.removeprefix("torch.")
@@ -170,7 +204,8 @@ def _run_once(program: Program, state: _State, device: torch.device) -> dict[int
     for call in program.calls:
         if call.once:
             args, kwargs = _arguments(call, value, device)
-            result = function_of(call.op)(*args, **kwargs)
+            given_back = function_of(call.op)(*args, **kwargs)
+            result = args[0] if call.op == SET_ITEM else given_back
             for given in call.gives:
                 known[given.value] = made[given.value] = _at(result, given.path)
     return made
@@ -185,7 +220,7 @@ def _at(result: Any, path: Sequence[int]) -> Any:
 def _graph(program: Program, prepared: set[int], device: torch.device) -> fx.Graph:
     graph = fx.Graph()
     nodes = {number: graph.placeholder(f"v{number}") for number in program.numbers(Source.INPUT)}
-    borrowed = set(nodes)
+    borrowed = {*nodes, *prepared}
     stored = {*prepared, *program.numbers(Source.WEIGHT, Source.SHARED, Source.BUFFER)}
 
     def value(number: int) -> fx.Node:
@@ -194,6 +229,9 @@ def _graph(program: Program, prepared: set[int], device: torch.device) -> fx.Gra
             nodes[number] = graph.get_attr(f"v{number}")
         return nodes[number]
 
+    for number in sorted(_changed_in_part(program, borrowed)):
+        nodes[number] = graph.call_method("clone", (value(number),))
+        borrowed.remove(number)
     differentiated = True
     for call in program.calls:
         if call.once:
@@ -203,13 +241,35 @@ def _graph(program: Program, prepared: set[int], device: torch.device) -> fx.Gra
             differentiated = call.grad
         node = _call(graph, _not_in_place(call, borrowed), value, device)
         for given in call.gives:
-            nodes[given.value] = _chosen(graph, node, given.path)
+            nodes[given.value] = value(call.reads[0]) if call.op == SET_ITEM else _chosen(graph, node, given.path)
         borrowed -= set(call.makes)
     if not differentiated:
         graph.call_function(torch._C._set_grad_enabled, (True,))
     ends = [n for n in program.outputs if program.values[n].grad] or list(program.outputs)
     graph.output(tuple(nodes[number] for number in ends))
     return graph
+
+
+def _in_place(call: Call) -> bool:
+    """Whether a call changes the first value it reads."""
+    name = call.op.rpartition(".")[2]
+    by_name = name.endswith("_") and not name.startswith("__")
+    return by_name or call.op == SET_ITEM or '"inplace":true' in call.arguments
+
+
+def _changed_in_part(program: Program, borrowed: set[int]) -> set[int]:
+    """What the block was handed and changes through a view or an index: only a copy of it can be."""
+    roots = {number: number for number in borrowed}
+    found: set[int] = set()
+    for call in program.calls:
+        if call.once or not call.reads or call.reads[0] not in roots:
+            continue
+        first = call.reads[0]
+        if call.name in _VIEWS:
+            roots |= dict.fromkeys(call.makes, roots[first])
+        elif _in_place(call) and (call.op == SET_ITEM or first not in borrowed):
+            found.add(roots[first])
+    return found
 
 
 def _not_in_place(call: Call, borrowed: set[int]) -> Call:
@@ -224,12 +284,12 @@ def _not_in_place(call: Call, borrowed: set[int]) -> Call:
 
 def _call(graph: fx.Graph, call: Call, value: Callable[[int], fx.Node], device: torch.device) -> fx.Node:
     args, kwargs = _arguments(call, value, device)
-    if call.op.endswith(".__get__"):
-        return graph.call_function(getattr, (args[0], call.op.split(".")[-2]))
+    if name := _property(call.op):
+        return graph.call_function(getattr, (args[0], name))
     function = function_of(call.op)
     if call.op == "torch.Tensor.__getitem__":
         return graph.call_function(operator.getitem, args)
-    if call.op == "torch.Tensor.__setitem__":
+    if call.op == SET_ITEM:
         return graph.call_function(operator.setitem, args)
     if call.op.startswith("torch.Tensor."):
         return graph.call_method(call.op.rpartition(".")[2], args, kwargs)

@@ -141,7 +141,7 @@ def _layer(call: Call, given: dict[str, Any], reads: tuple[int, ...], gives: tup
         return _pool(op, given)
     if op in ADAPTIVE_POOLS:
         return layer(op, size=gives[2:])
-    if op == "batch_norm" or (op == "layer_norm" and len(reads) == 2):
+    if (op == "batch_norm" and given.get("training")) or (op == "layer_norm" and len(reads) == 2):
         return layer(op, affine=given.get("weight") is not None)
     if op == "dropout":
         return layer("dropout", p=float(given.get("p", 0.5)))
@@ -159,6 +159,8 @@ def _convolution(op: str, given: dict[str, Any]) -> Layer | None:
     kernel, dilation = _shape(given["weight"])[2:], _each(given.get("dilation", 1), d)
     padding = given.get("padding", 0)
     if padding == "same":
+        if any(r * (k - 1) % 2 for r, k in zip(dilation, kernel, strict=True)):
+            return None  # one side gets more than the other
         padding = tuple(r * (k - 1) // 2 for r, k in zip(dilation, kernel, strict=True))
     return layer(
         op,

@@ -16,28 +16,36 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-)
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.parameter import UninitializedParameter
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from ampere_energy.errors import ModelError
-from ampere_energy.model.objective import OWN, Inputs, objective, tensors_in
-from ampere_energy.model.program import Call, Given, Source, Tape, Value
+from ampere_energy.model.objective import OWN, Inputs, objective, tensors_in, train_mode
+from ampere_energy.model.program import PROPERTIES, Call, Given, Source, Tape, Value
+from ampere_energy.model.source import needs_cuda
+from ampere_energy.model.training import Precision
 
 _CONVERSIONS = {
     "to", "type", "type_as", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda",
     "contiguous", "flatten", "reshape", "expand", "squeeze", "requires_grad_", "dropout",
 }  # fmt: skip
+AUTOCAST = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+_FULL_PRECISION = {
+    "layer_norm", "group_norm", "softmax", "log_softmax", "softmin", "cross_entropy", "nll_loss", "mse_loss", "l1_loss",
+    "smooth_l1_loss", "kl_div", "cosine_embedding_loss", "cosine_similarity", "exp", "expm1", "log", "log10", "log2",
+    "log1p", "pow", "prod", "reciprocal", "rsqrt", "sum", "cumsum", "cumprod", "norm", "dist", "cdist", "softplus",
+    "acos", "asin", "cosh", "sinh", "tan", "erfinv", "renorm", "logsumexp", "poisson_nll_loss", "huber_loss",
+}  # fmt: skip
+"""Operations that autocast on CUDA computes in fp32, whatever they are given."""
 _UNKNOWN = 0, 2
 """Range of integers nobody knows: any table has rows 0 and 1."""
 
 
-def record(model: nn.Module, inputs: Inputs) -> Tape:
+def record(model: nn.Module, inputs: Inputs, precision: Precision = Precision.FP32) -> Tape:
     """What a model does with its inputs in one training step's forward pass.
+
+    Under autocast, activations pass from block to block in the types that autocast on CUDA gives them.
 
     Raises:
         ModelError: the model does not run on the inputs, or gives nothing that can be trained.
@@ -47,17 +55,15 @@ def record(model: nn.Module, inputs: Inputs) -> Tape:
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         try:
             given = _map(inputs, lambda t: fake.from_tensor(t))
-            with fake:
-                return _record(model, inputs, given)
-        except (DataDependentOutputException, DynamicOutputShapeException):
-            pass  # what comes next depends on numbers, which only a real run has
+            with _unchanged(model), fake:  # arithmetic among buffers alone is done for real even so
+                return _record(model, inputs, given, precision)
         except ModelError:
             raise
-        except Exception as error:
-            raise _failed(model, inputs, error) from error
+        except Exception:  # noqa: BLE001 - what needs numbers, or cannot be faked, only a real run can show
+            pass
         try:
             with _unchanged(model):
-                return _record(model, inputs, inputs)
+                return _record(model, inputs, inputs, precision)
         except ModelError:
             raise
         except Exception as error:
@@ -79,19 +85,18 @@ def _failed(model: nn.Module, inputs: Inputs, error: Exception) -> ModelError:
     named = inputs.items() if isinstance(inputs, Mapping) else ((None, tensor) for tensor in inputs)
     shapes = " and ".join((f"{name} " if name else "") + ",".join(map(str, t.shape)) for name, t in named)
     said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if "cuda" in said.lower() and not torch.cuda.is_available():
-        remedy = "the model asks for a GPU: let its factory build it on the CPU; AMPERE moves it where it trains"
-    else:
-        remedy = "check --input (batch first)"
+    remedy = needs_cuda(error) or "check --input (batch first)"
     return ModelError(f"{type(model).__name__} does not run on an input of shape {shapes} ({said})", remedy)
 
 
-def _record(model: nn.Module, inputs: Inputs, given: Inputs) -> Tape:
+def _record(model: nn.Module, inputs: Inputs, given: Inputs, precision: Precision) -> Tape:
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     recorder = _Recorder(state, tensors_in(given), tensors_in(inputs))
-    with recorder, _located(model, recorder):
-        result = model(**given) if isinstance(given, Mapping) else model(*given)
-    loss = _loss(model, result, recorder, given)
+    lower = AUTOCAST.get(precision)
+    with torch.autocast("cpu", dtype=lower, enabled=lower is not None):
+        with recorder, _located(model, recorder):
+            result = model(**given) if isinstance(given, Mapping) else model(*given)
+        loss = _loss(model, result, recorder, given)
     calls, end = tuple(recorder.calls), recorder.number(loss)
     values = _needed(recorder.values, calls, end)
     return Tape(values, calls, end, recorder.names, tuple(recorder.places))
@@ -101,8 +106,7 @@ def _needed(values: Sequence[Value], calls: Sequence[Call], loss: int) -> tuple[
     """The values, those that do not lead to the loss without a gradient: the backward pass never gets there."""
     reached = {loss}
     for call in reversed(calls):
-        changed = call.makes or call.reads[:1]
-        if not reached.isdisjoint(changed):
+        if not reached.isdisjoint(call.makes):
             reached.update(call.reads)
     return tuple(replace(v, grad=v.grad and number in reached) for number, v in enumerate(values))
 
@@ -160,11 +164,9 @@ class _Recorder(TorchFunctionMode):
             return iter(self.__torch_function__(torch.Tensor.unbind, types, args, kwargs))
         # Arguments are written down first: an in-place call makes its tensor a new value.
         read = [[_encode(a, self.number) for a in args], {key: _encode(a, self.number) for key, a in kwargs.items()}]
-        result = func(*args, **kwargs)
-        made = list(_placed(result))
-        if name == "__get__" and not _is_view(func):
-            return result
-        if not made and name != "__setitem__":
+        result = _called(func, name, args, kwargs)
+        made = [((), args[0])] if name == "__setitem__" else list(_placed(result))
+        if not made or (name == "__get__" and not _is_view(func)):
             return result
         if name in _CONVERSIONS and id(made[0][1]) in self._numbers:
             return result  # nothing was done: a tensor that is already contiguous, or of the type asked for
@@ -179,15 +181,43 @@ class _Recorder(TorchFunctionMode):
     def _enter(self, tensor: torch.Tensor, source: Source, low: int = 0, high: int = 1) -> int:
         shape = tuple(int(size) for size in tensor.shape)
         dtype = str(tensor.dtype).removeprefix("torch.")
-        self.values.append(Value(source, dtype, shape, bool(tensor.requires_grad), low, high))
+        self.values.append(Value(source, dtype, shape, bool(tensor.requires_grad), low, high, _order(tensor)))
         self._alive.append(tensor)
         self._numbers[id(tensor)] = len(self.values) - 1
         return len(self.values) - 1
 
 
+def _order(tensor: torch.Tensor) -> tuple[int, ...]:
+    """How a tensor lies in memory, where it is dense but not in the order of its dimensions."""
+    if tensor.layout is not torch.strided or tensor.is_contiguous():
+        return ()
+    strides = [int(stride) for stride in tensor.stride()]
+    order = tuple(sorted(range(tensor.dim()), key=lambda d: (-strides[d], d)))
+    expected = 1
+    for d in reversed(order):
+        if tensor.shape[d] > 1 and strides[d] != expected:
+            return ()  # a view with gaps, or of one number many times: taken as if it were whole
+        expected *= tensor.shape[d]
+    return order if order != tuple(range(tensor.dim())) else ()
+
+
+def _called(func: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The call's result, in the type that autocast on CUDA gives it: on a CPU it leaves some operations alone."""
+    if name not in _FULL_PRECISION or not torch.is_autocast_enabled("cpu"):
+        return func(*args, **kwargs)
+    with torch.autocast("cpu", enabled=False):
+        return func(*(_full(a) for a in args), **{key: _full(a) for key, a in kwargs.items()})
+
+
+def _full(argument: Any) -> Any:
+    if isinstance(argument, torch.Tensor) and argument.dtype in (torch.bfloat16, torch.float16):
+        return argument.float()
+    return argument
+
+
 def _is_view(func: Any) -> bool:
     """Whether a property gives a view of its tensor that the model computes with."""
-    return getattr(getattr(func, "__self__", None), "__name__", "") in ("T", "mT", "H", "mH", "data", "real", "imag")
+    return getattr(getattr(func, "__self__", None), "__name__", "") in PROPERTIES
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
@@ -275,7 +305,7 @@ def _located(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
 def _training(model: nn.Module) -> Iterator[None]:
     """Training mode, as a training loop would set it, and each module's own mode back afterwards."""
     modes = [(module, module.training) for module in model.modules()]
-    model.train()
+    train_mode(model)
     try:
         yield
     finally:

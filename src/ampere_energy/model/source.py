@@ -90,6 +90,8 @@ def model_ref(
         input = input or known.input
         if known.tokens and len(input) == 2:
             inputs, input = (InputSpec("", "int64", input, known.tokens),), ()
+    if len({bool(spec.name) for spec in inputs}) > 1:
+        raise RequestError("some inputs have names", "name all of them or none")
     training = training or Training(batch=1)
     batch = input[0] if input else inputs[0].shape[0] if inputs else None
     return ModelRef(source, widths, input, replace(training, batch=batch) if batch else training, inputs)
@@ -143,11 +145,13 @@ def _tensor(spec: InputSpec, module: nn.Module) -> torch.Tensor:
     import torch
     from torch import nn
 
+    from ampere_energy.model.objective import mask
+
     dtype = getattr(torch, spec.dtype)
     if dtype.is_floating_point:
         return torch.randn(spec.shape).to(dtype)
     if dtype is torch.bool:
-        return torch.ones(spec.shape, dtype=dtype)
+        return mask(spec.shape)
     tables = [m.num_embeddings for m in module.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))]
     return torch.randint(spec.high or min(tables, default=2), spec.shape, dtype=dtype)
 
@@ -166,13 +170,23 @@ def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
     except ModelError:
         raise
     except (Exception, SystemExit) as error:  # the user's own factory may raise anything
-        remedy = "are --widths its arguments?" if isinstance(error, TypeError) else "call the factory by itself"
+        remedy = needs_cuda(error) or "call the factory by itself"
+        remedy = "are --widths its arguments?" if isinstance(error, TypeError) else remedy
         raise ModelError(f"{ref.source} raised {type(error).__name__}: {error}", remedy) from error
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         return made[0], made[1]
     if not isinstance(made, nn.Module):
         raise ModelError(f"{ref.source} returned {type(made).__name__}", "return a torch.nn.Module, or (model, inputs)")
     return made
+
+
+def needs_cuda(error: BaseException) -> str | None:
+    """What to do where a model failed because it asked for a GPU that is not there."""
+    import torch
+
+    if "cuda" not in str(error).lower() or torch.cuda.is_available():
+        return None
+    return "the model asks for a GPU: let its factory build it on the CPU; AMPERE moves it where it trains"
 
 
 def _find(source: str) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 Every whole number of a program (sizes, arguments) is compared with the same number of the model with one width
 changed: a number that follows widths is an offset plus multiples or parts of them. The model with all widths changed
-at once must agree, or else the piece is left as it was recorded.
+at once, twice as much, must agree, or else the piece is left as it was recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ampere_energy.model.program import Affine, Program, Size, Value
 
 @dataclass(frozen=True)
 class Moves:
-    """How a model was changed to see what follows which width: each width by a step in turn, then all at once.
+    """How a model was changed to see what follows which width: each by a step in turn, then all by two steps.
 
     Attributes:
         widths: the widths that were changed, as the model has them.
@@ -69,7 +69,7 @@ def template(program: Program, changed: Sequence[Program], moves: Moves) -> Temp
 
     Args:
         program: the piece as recorded.
-        changed: the same piece with each width changed by its step in turn, then with all of them changed.
+        changed: the same piece with each width changed by its step in turn, then with all changed by two steps.
         moves: how they were changed.
     """
     axes: dict[int, int] = {}
@@ -113,7 +113,7 @@ def _size(own: Size, rest: Sequence[Size], moves: Moves, axes: dict[int, int]) -
     for variable, (move, step) in enumerate(zip(single, moves.steps, strict=True)):
         if move:
             factors.append((variable, Fraction(move, step)))
-    if sum(single) != together:
+    if 2 * sum(single) != together:
         raise _UnlikeError
     per = math.lcm(*(factor.denominator for _, factor in factors))
     offset = per * own - sum(per * factor * moves.widths[variable] for variable, factor in factors)

@@ -22,20 +22,23 @@ from ampere_energy.fit.steps import steps
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo, Provenance
 from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point
 from ampere_energy.model.variants import Domain
+from ampere_energy.predict.approximate import approximated
 
 JOULES_PER_WH = 3600.0
 _LONGEST_REACH = 300.0  # the exponential of more says no more
+_MOST_NAMED = 6
 
 
 @dataclass(frozen=True)
 class BlockEstimate:
-    """One block's share of an estimate, over all iterations."""
+    """One block's share of an estimate, over all iterations; approximate where the profile does not cover it."""
 
     name: str
     kind: str
     energy_j: float
     std_j: float
     time_s: float
+    approximate: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,11 @@ class Estimate:
     busy: float = 1.0
 
     @property
+    def approximate(self) -> tuple[str, ...]:
+        """Names of the blocks that the profile does not cover, approximated across the kinds it knows."""
+        return tuple(block.name for block in self.blocks if block.approximate)
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """What speaks against the estimate, in words."""
         below = ", ".join(block.name for block in self.blocks if block.energy_j < 0)
@@ -100,8 +108,18 @@ class Estimate:
         return NormalDist(0, self.std_j / self.energy_j).cdf(math.log(budget_j / self.energy_j))
 
 
-def estimate(spec: ModelSpec, profile: Profile, *, iterations: int = 1, level: float = 0.9) -> Estimate:
+def estimate(
+    spec: ModelSpec, profile: Profile, *, iterations: int = 1, level: float = 0.9, approximate: bool = False
+) -> Estimate:
     """What `iterations` training steps of a model will cost on the profiled device.
+
+    Args:
+        spec: the parsed model.
+        profile: what is known of its kinds.
+        iterations: training steps.
+        level: probability of the interval.
+        approximate: blocks that the profile does not cover are approximated across the kinds it knows, with wider
+            intervals. The training settings must be the profile's all the same.
 
     Raises:
         CoverageError: the profile lacks a kind of the model, or covers it only at other widths.
@@ -111,7 +129,12 @@ def estimate(spec: ModelSpec, profile: Profile, *, iterations: int = 1, level: f
     if not 0 < level < 1:
         raise RequestError(f"--level {level:g}", "give a probability between 0 and 1, such as 0.9")
     if profile.nets is not None:
-        return _jointly(spec, profile, profile.nets, iterations, level)
+        return _jointly(spec, profile, profile.nets, iterations, level, approximate)
+    if approximate:
+        raise RequestError(
+            f"--approximate with the profile of {profile.model} by the method {profile.method}",
+            "profile with --method ampere",
+        )
     groups = _covered(spec, profile)
     rows: dict[int, BlockEstimate] = {}
     variance = 0.0
@@ -140,17 +163,29 @@ def estimate(spec: ModelSpec, profile: Profile, *, iterations: int = 1, level: f
     )
 
 
-def _jointly(spec: ModelSpec, profile: Profile, nets: NetFit, iterations: int, level: float) -> Estimate:
-    kinds = covered_jointly(spec, profile, nets)
-    points = [np.array([block.point], dtype=float) for block in spec.blocks]
-    found = steps(nets, kinds, points)
-    deviations = nets.block_std(kinds, points)
+def _jointly(
+    spec: ModelSpec, profile: Profile, nets: NetFit, iterations: int, level: float, approximate: bool
+) -> Estimate:
+    places = _places(spec, profile, nets)
+    if approximate and None in places:
+        about = approximated(spec.blocks, places, profile, nets)
+        found, deviations = about.step, about.block_std
+    else:
+        kinds = covered_jointly(spec, profile, nets)
+        points = [np.array([block.point], dtype=float) for block in spec.blocks]
+        found, deviations = steps(nets, kinds, points), nets.block_std(kinds, points)
     blocks = tuple(
         BlockEstimate(
-            block.name, block.kind.id, energy * iterations, energy * deviation * iterations, time * iterations
+            block.name,
+            block.kind.id,
+            energy * iterations,
+            energy * deviation * iterations,
+            time * iterations,
+            place is None,
         )
-        for block, energy, deviation, time in zip(
+        for block, place, energy, deviation, time in zip(
             spec.blocks,
+            places,
             found.block_energy_j[0].tolist(),
             deviations.tolist(),
             found.block_time_s[0].tolist(),
@@ -186,19 +221,23 @@ def _common(spec: ModelSpec, profile: Profile, iterations: int, level: float) ->
 
 def covered_jointly(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int]:
     """The blocks' subjects, by their places, all of them covered at their widths."""
+    places = _places(spec, profile, nets)
+    kinds = [place for place in places if place is not None]
+    if len(kinds) < len(places):
+        domains = {subject.id: subject.domain for subject in nets.subjects}
+        lacking = [block for block, place in zip(spec.blocks, places, strict=True) if place is None]
+        _lack([(block, domains.get(block.kind.id)) for block in lacking], profile)
+    return kinds
+
+
+def _places(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int | None]:
+    """For each block its subject, by its place; None where the profile does not cover it."""
     same_training(spec, profile)
     found = [nets.find(block.kind.id) for block in spec.blocks]
-    if None in found:
-        _lack([block for block, place in zip(spec.blocks, found, strict=True) if place is None], profile)
-    kinds = [place for place in found if place is not None]
-    beyond = [
-        _beyond(block, nets.subjects[kind].domain)
-        for block, kind in zip(spec.blocks, kinds, strict=True)
-        if not _covers(nets.subjects[kind].domain, block.point)
+    return [
+        place if place is not None and _covers(nets.subjects[place].domain, block.point) else None
+        for block, place in zip(spec.blocks, found, strict=True)
     ]
-    if beyond:
-        raise CoverageError(", ".join(beyond), "profile this model")
-    return kinds
 
 
 def _covers(domain: Domain, point: Point) -> bool:
@@ -214,10 +253,19 @@ def same_training(spec: ModelSpec, profile: Profile) -> None:
         )
 
 
-def _lack(missing: Sequence[Block], profile: Profile) -> NoReturn:
-    named = ", ".join(f"{block.name} ({block.kind.label})" for block in missing)
+def _lack(lacking: Sequence[tuple[Block, Domain | None]], profile: Profile) -> NoReturn:
+    """Names the blocks of unknown kinds, and those at widths outside their kind's domain."""
+    unknown = [f"{block.name} ({block.kind.label})" for block, domain in lacking if domain is None]
+    beyond = [_beyond(block, domain) for block, domain in lacking if domain is not None]
     state = "" if profile.complete else "partial "
-    raise CoverageError(f"the {state}profile of {profile.model} lacks {named}", "profile this model")
+    what = [f"the {state}profile of {profile.model} lacks {_listed(unknown)}"] if unknown else []
+    what += [_listed(beyond)] if beyond else []
+    raise CoverageError("; ".join(what), "profile this model")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _beyond(block: Block, domain: Domain) -> str:
@@ -229,18 +277,13 @@ def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]
     """The model's blocks by kind, each with its fit."""
     same_training(spec, profile)
     groups: dict[str, tuple[KindFit, list[int]]] = {}
-    missing: list[Block] = []
-    beyond: list[str] = []
+    lacking: list[tuple[Block, Domain | None]] = []
     for index, block in enumerate(spec.blocks):
         fit = profile.find(block.kind) if isinstance(block.kind, Kind) else None
-        if fit is None:
-            missing.append(block)
-        elif not fit.covers(block.point):
-            beyond.append(_beyond(block, fit.domain))
+        if fit is None or not fit.covers(block.point):
+            lacking.append((block, None if fit is None else fit.domain))
         else:
             groups.setdefault(block.kind.id, (fit, []))[1].append(index)
-    if missing:
-        _lack(missing, profile)
-    if beyond:
-        raise CoverageError(", ".join(beyond), "profile this model")
+    if lacking:
+        _lack(lacking, profile)
     return list(groups.values())

@@ -81,11 +81,19 @@ def estimate_json(estimate: Estimate, battery_wh: float | None = None, within_j:
         "device": encode(estimate.device),
         "iterations": estimate.iterations,
         "blocks": [
-            {"name": b.name, "kind": b.kind, "energy_j": b.energy_j, "std_j": b.std_j, "time_s": b.time_s}
+            {
+                "name": b.name,
+                "kind": b.kind,
+                "energy_j": b.energy_j,
+                "std_j": b.std_j,
+                "time_s": b.time_s,
+                "approximate": b.approximate,
+            }
             for b in estimate.blocks
         ],
         "other_j": estimate.other_j,
         "busy": estimate.busy,
+        "approximate": list(estimate.approximate),
         "unattributed": list(estimate.unattributed),
         "doubts": list(estimate.doubts),
     }

@@ -114,7 +114,7 @@ def estimate_table(
     for block in estimate.blocks:
         share = block.energy_j / estimate.energy_j
         table.add_row(
-            block.name,
+            f"≈ {block.name}" if block.approximate else block.name,
             block.kind,
             si(block.energy_j, "J"),
             si(block.std_j, "J"),
@@ -138,6 +138,10 @@ def estimate_table(
     if estimate.busy < 0.95:
         rows.append(("device busy", f"{percent(estimate.busy)} of the time; the rest waits for the host"))
     rows.append(("provenance", f"predicted from {source(estimate.meter)}"))
+    if estimate.approximate:
+        part = sum(block.energy_j for block in estimate.blocks if block.approximate) / estimate.energy_j
+        count = f"{len(estimate.approximate)} of {len(estimate.blocks)} blocks"
+        rows.append(("≈ approximate", f"{percent(part)} of the energy: {count}, guessed from kinds that are profiled"))
     rows += [("doubt", doubt) for doubt in estimate.doubts]
     return Group(table, _facts(rows), _unattributed(estimate.unattributed))
 

@@ -87,8 +87,8 @@ def _answer(request: dict[str, Any], device: torch.device, recorder: Recorder) -
         return {"meter_error": str(error)}
     except Exception as error:  # noqa: BLE001 - whatever stops a training step makes the workload infeasible
         reason = f"{type(error).__name__}: {error}".splitlines()[0].partition(". GPU ")[0][:300]
-        # After most CUDA errors nothing works in this process any more; the next request gets a fresh one.
-        return {"infeasible": reason, "broken": "CUDA error" in str(error)}
+        # After most CUDA errors, and after a capture that failed, nothing works in this process any more.
+        return {"infeasible": reason, "broken": device.type == "cuda" and "memory" not in reason}
     finally:
         if tidy:
             _tidy(device)
@@ -105,6 +105,7 @@ def _measure(workload: Any, procedure: Procedure, device: torch.device, recorder
             alone = captured(step)
         except RuntimeError as error:
             answer["doubts"].append(f"the step cannot be captured ({str(error).splitlines()[0]})")
+            answer["broken"] = True
         else:
             busy, more = measure_windows(alone, recorder, replace(procedure, target=None))
             answer["busy"] = encode(busy)
@@ -113,15 +114,20 @@ def _measure(workload: Any, procedure: Procedure, device: torch.device, recorder
 
 
 def _time(workload: Any, device: torch.device) -> dict[str, Any]:
-    if device.type != "cuda":
-        return {"device_s": device_s(training_step(workload, device, workload.training.mode)), "captured": False}
+    mode = workload.training.mode
+    if device.type != "cuda" or mode is Mode.COMPILE:
+        step = training_step(workload, device, mode)
+        step.run()  # the first one compiles
+        return {"device_s": device_s(step), "captured": False}
     eager = training_step(workload, device, Mode.EAGER)
     eager.run()
     host_s = issue_s(eager)
     try:
         return {"device_s": device_s(captured(eager)), "host_s": host_s, "captured": True}
-    except RuntimeError:
-        return {"device_s": device_s(eager), "host_s": host_s, "captured": False}
+    except RuntimeError as error:
+        print(f"the step cannot be captured ({error})", file=sys.stderr)
+        # After a capture that failed, random numbers fail in this process, and with them whatever is built next.
+        return {"device_s": device_s(eager), "host_s": host_s, "captured": False, "broken": True}
 
 
 def _versions() -> list[list[str]]:

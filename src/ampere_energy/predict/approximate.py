@@ -1,0 +1,240 @@
+"""A model with blocks of unknown kinds: these are approximated across the known ones, the others predicted as always.
+
+The known blocks together, and each approximated one, are log-normal; their sum is taken as log-normal with the mean and
+variance it has. Errors of approximated blocks go together as far as one model is wrong for all of them, and are
+independent of the known blocks'. Where steps wait for the host, what it takes to issue unknown structures is
+approximated in the same way, by their calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import ndtr
+
+from ampere_energy.errors import FileError, RequestError
+from ampere_energy.fit.across import Across, Guess
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.physics import Array
+from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.references import Reference, Traits, spread_out, traits_of
+from ampere_energy.fit.steps import Steps
+from ampere_energy.model.blocks import Block
+
+TOGETHER = 0.8
+"""Correlation of the errors of an approximated block's time and energy."""
+_MOST_REFERENCES = 1024
+_MOST_VARIANCE = 50.0
+_SURE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
+    """One step, and standard deviations of the logarithms of its blocks' energies: (B,)."""
+
+    step: Steps
+    block_std: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a step takes of one resource: expectations (n,), and the covariance of their logarithms (n, n)."""
+
+    expected: Array
+    covariance: Array
+
+    @property
+    def variance(self) -> float:
+        """Of the logarithm of the sum."""
+        return covariance_of_sums(self, self, self.covariance)
+
+    @property
+    def to_median(self) -> float:
+        """The sum's median over its expectation."""
+        return math.exp(-0.5 * self.variance)
+
+    @property
+    def median(self) -> float:
+        """Of the sum."""
+        return float(self.expected.sum()) * self.to_median
+
+
+def covariance_of_sums(a: Parts, b: Parts, cross: Array) -> float:
+    """The covariance of the logarithms of two sums, from that of the logarithms of their parts."""
+    joint = a.expected @ np.expm1(np.minimum(cross, _MOST_VARIANCE)) @ b.expected
+    return float(np.log1p(joint / (a.expected.sum() * b.expected.sum())))
+
+
+def approximated(
+    blocks: Sequence[Block], places: Sequence[int | None], profile: Profile, nets: NetFit
+) -> Approximation:
+    """One step of a model.
+
+    Args:
+        blocks: the model's.
+        places: for each block, its subject in the fit; None where it is to be approximated.
+        profile: made by the `ampere` method.
+        nets: what it learnt.
+    """
+    references = _references(profile)
+    guessed = np.array([place is None for place in places])
+    unknown = [block for block, place in zip(blocks, places, strict=True) if place is None]
+    seconds, joules = (_guess(references, nets, values, unknown) for values in _costs(references, nets))
+    known = _Known.of(blocks, places, nets)
+    times = Parts(np.append(known.time_s, expectations(seconds)), block_diag(known.time_var, seconds.covariance))
+    energies = Parts(np.append(known.energy_j, expectations(joules)), block_diag(known.energy_var, joules.covariance))
+    cross = block_diag(known.joint_var, TOGETHER * (seconds.covariance + joules.covariance) / 2)
+    block_s, block_j, block_std = (np.empty(len(blocks)) for _ in range(3))
+    block_s[guessed], block_s[~guessed] = times.expected[1:], known.block_time_s
+    block_j[guessed], block_j[~guessed] = energies.expected[1:], known.block_energy_j
+    block_std[guessed], block_std[~guessed] = np.sqrt(np.diagonal(joules.covariance)), known.block_std
+    step = _step(
+        nets,
+        _host(blocks, references, nets),
+        times,
+        energies,
+        covariance_of_sums(times, energies, cross),
+        block_s * times.to_median,
+        block_j * energies.to_median,
+    )
+    return Approximation(step, block_std)
+
+
+def _references(profile: Profile) -> list[Reference]:
+    """What to compare with, some of each kind."""
+    if not profile.references:
+        raise RequestError(
+            f"the profile of {profile.model} was made before traits of blocks were kept: nothing to compare with",
+            "make it again, or anew from its log by the same ampere profile command with --resume",
+        )
+    by_kind: dict[int, list[Reference]] = {}
+    for reference in profile.references:
+        by_kind.setdefault(reference.subject, []).append(reference)
+    most = max(1, _MOST_REFERENCES // len(by_kind))
+    return [reference for own in by_kind.values() for reference in spread_out(own, most)]
+
+
+def _costs(references: Sequence[Reference], nets: NetFit) -> tuple[Array, Array]:
+    """Seconds and joules of the references, without what every step pays once."""
+    seconds, joules = np.empty(len(references)), np.empty(len(references))
+    for subject in {reference.subject for reference in references}:
+        own = [i for i, reference in enumerate(references) if reference.subject == subject]
+        found = nets.predict([subject], [np.array([references[i].point for i in own], dtype=float)])
+        seconds[own], joules[own] = found.block_time_s[:, 0], found.block_energy_j[:, 0]
+    return seconds, joules
+
+
+def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown: Sequence[Block]) -> Guess:
+    names = [nets.subjects[reference.subject].id for reference in references]
+    try:
+        across = Across(names, [reference.traits for reference in references], values)
+        guess = across.predict([b.kind.id for b in unknown], [traits_of(b.kind, b.point) for b in unknown])
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        raise FileError(f"the profile's kinds cannot be compared ({error})", "profile again") from error
+    return guess
+
+
+def expectations(guess: Guess) -> Array:
+    """What the blocks cost on average, which lies above their medians."""
+    return np.asarray(guess.median * np.exp(np.minimum(np.diagonal(guess.covariance), _MOST_VARIANCE) / 2))
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """The known blocks of a model with what every step pays once: expectations, and variances of logarithms."""
+
+    time_s: float
+    energy_j: float
+    time_var: float
+    energy_var: float
+    joint_var: float
+    block_time_s: Array
+    block_energy_j: Array
+    block_std: Array
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block], places: Sequence[int | None], nets: NetFit) -> _Known:
+        known = [(place, block.point) for block, place in zip(blocks, places, strict=True) if place is not None]
+        if not known:
+            none = np.zeros(0)
+            return cls(nets.time.base, nets.energy.base, 0.0, 0.0, 0.0, none, none, none)
+        kinds, points = [kind for kind, _ in known], [np.array([point], dtype=float) for _, point in known]
+        found = nets.predict(kinds, points)
+        time_var, energy_var, joint_var = (float(v[0]) for v in (found.time_var, found.energy_var, found.joint_var))
+        lift_s, lift_j = math.exp(time_var / 2), float(found.expected_j[0] / found.energy_j[0])
+        return cls(
+            float(found.time_s[0]) * lift_s,
+            float(found.expected_j[0]),
+            time_var,
+            energy_var,
+            joint_var,
+            found.block_time_s[0] * lift_s,
+            found.block_energy_j[0] * lift_j,
+            nets.block_std(kinds, points),
+        )
+
+
+def _host(blocks: Sequence[Block], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
+    """Seconds the host takes to issue the step, and their standard deviation; none where nothing waits for it."""
+    host = nets.host
+    if host is None or nets.idle_w is None:
+        return 0.0, 0.0
+    known = dict(host.structures)
+    missing = [block for block in blocks if block.kind.structure not in known]
+    seconds = host.base_s + sum(known.get(block.kind.structure, 0.0) for block in blocks)
+    seen = {nets.subjects[reference.subject].structure: reference.traits for reference in references}
+    told = [(name, traits) for name, traits in seen.items() if known.get(name, 0.0) > 0]
+    if not missing or not told:
+        return seconds, host.spread * seconds
+    across = Across([n for n, _ in told], [_issued(t) for _, t in told], np.array([known[n] for n, _ in told]))
+    traits = [_issued(traits_of(block.kind, block.point)) for block in missing]
+    guess = across.predict([block.kind.structure for block in missing], traits)
+    more = Parts(expectations(guess), guess.covariance)
+    seconds += more.median
+    return seconds, math.hypot(host.spread * seconds, more.median * math.sqrt(more.variance))
+
+
+def _issued(traits: Traits) -> Traits:
+    """What the host sees of a block."""
+    return Traits("host", traits.calls, 0.0, 0.0, 0.0)
+
+
+def _step(
+    nets: NetFit,
+    host: tuple[float, float],
+    times: Parts,
+    energies: Parts,
+    joint_var: float,
+    block_s: Array,
+    block_j: Array,
+) -> Steps:
+    """The whole step from its resources, as `fit.steps` has it."""
+    busy_s, busy_j = times.median, energies.median
+    wall_s, energy_j, waits, variance = busy_s, busy_j, 0.0, busy_j**2 * energies.variance
+    if nets.host is not None and nets.idle_w is not None:
+        host_s, deviation_s = host
+        scatter = max(deviation_s, _SURE * host_s, 1e-12)
+        device_s = busy_s + nets.host.gap_s
+        z = (host_s - device_s) / scatter
+        waits = float(ndtr(z))
+        wall_s = device_s + (host_s - device_s) * waits + scatter * math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+        energy_j += nets.idle_w * max(wall_s - busy_s, 0.0)
+        by_time, by_host = -nets.idle_w * waits * busy_s, nets.idle_w * waits * scatter
+        variance += by_time**2 * times.variance + 2 * busy_j * by_time * joint_var + by_host**2
+    spread = math.sqrt(max(variance, 0.0)) / energy_j
+    if not all(map(math.isfinite, (energy_j, wall_s, spread))) or not np.isfinite(block_j).all():
+        raise FileError("the profile gives no finite energy for this model", "profile again")
+    return Steps(
+        np.array([energy_j]),
+        np.array([wall_s]),
+        np.array([spread]),
+        block_j[None, :],
+        block_s[None, :],
+        np.array([energy_j - block_j.sum()]),
+        np.array([busy_s / wall_s]),
+        np.array([1 - waits]),
+    )

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--overwrite", action="store_true", help="write tests/golden anew instead of comparing with it")
+
+
+@pytest.fixture(scope="session")
+def overwrite(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are written instead of read."""
+    return bool(request.config.getoption("--overwrite"))
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Two threads that wait for each other on a busy machine take many times longer than one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
