@@ -169,16 +169,21 @@ def calibration(result: dict[str, Any]) -> list[str]:
 
 def rules(result: dict[str, Any]) -> list[str]:
     """Measurements each rule takes to an error, and the guided rule's share of the others'."""
+    others = ("random", "variance", "members")
     rows = [
-        "| family, error | guided | random | variance | guided / random | guided / variance |",
+        "| family, error | guided | random blocks | largest variance | random members | guided / each |",
         "|---|---|---|---|---|---|",
     ]
     for name, found in result.items():
-        for target, took in found.items():
-            if target.endswith("%"):
-                counts = " | ".join(f"{took[rule]['measurements']:.0f}" for rule in ("guided", "random", "variance"))
-                shares = " | ".join(f"{took[f'guided / {other}']:.2f}" for other in ("random", "variance"))
-                rows.append(f"| {name}, {target} | {counts} | {shares} |")
+        for entry in found["errors"]:
+            took, shares = entry["took"], entry["guided / other"]
+            counts = [f"{'never' if r in entry['never'] else format(took[r], '.0f')}" for r in ("guided", *others)]
+            rows.append(
+                f"| {name}, {_percent(entry['error'])} | {' | '.join(counts)} "
+                f"| {', '.join(format(shares[r], '.2f') for r in others)} |"
+            )
+        mean = ", ".join(f"{found['mean share'][r]:.2f}" for r in others)
+        rows.append(f"| {name}, mean | | | | | {mean} |")
     return rows
 
 

@@ -144,11 +144,11 @@ def test_refining_narrows_the_interval_onto_the_truth(tmp_path: Path) -> None:
     learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
     before = estimate(spec, learnt)
     log = tmp_path / "log.jsonl"
-    found = refine(learnt, spec, device, 0.04, log=log)
+    found = refine(learnt, spec, device, 0.03, log=log)
     after = estimate(spec, found.profile)
     truth = device.true_energy_j(spec.blocks)
     assert found.limit is None
-    assert found.reach <= 0.04
+    assert found.reach <= 0.03
     assert found.measurements == len(MeasurementLog(log).read()) > 0
     assert after.std_j < before.std_j
     assert after.interval_j[0] < truth < after.interval_j[1]

@@ -149,12 +149,22 @@ def test_a_whole_network_that_was_measured_is_known_best(fitted: NetFit) -> None
 def test_means_are_physical_and_follow_odd_widths() -> None:
     nets = [((0, (w,)),) for w in (8, 16, 24, 9, 15, 33, 64, 70)]
     values = np.array([1.0 + 0.1 * w[0][1][0] * (1.5 if w[0][1][0] % 8 else 1.0) for w in nets])
-    mean = fit_mean([1], nets, values)
+    mean = fit_mean([(WidthRange(8, 64),)], nets, values)
     points = np.array([[40.0], [41.0]])
-    assert mean.at(0, points) == pytest.approx([5.0, 1 + 4.1 * 1.5], rel=1e-6)
-    assert mean.lift(0, points) == pytest.approx([1.0, (1 + 4.1 * 1.5) / 5.1], rel=1e-6)
+    assert mean.at(0, points) == pytest.approx([5.0, 1 + 4.1 * 1.5], rel=1e-3)
+    assert mean.lift(0, points) == pytest.approx([1.0, (1 + 4.1 * 1.5) / 5.1], rel=1e-3)
     with pytest.raises(ValueError, match="not negative"):
         Mean(0.0, ((-1.0, 0.0, 0.0),))
+
+
+def test_a_term_seen_only_where_it_is_small_is_held_back() -> None:
+    nets = [((0, (w,)),) for w in (9, 1224, 2304)]
+    rough = 0.15  # of the one odd width seen
+    values = np.array([1.0 + 1e-4 * w for w in (9, 1224, 2304)]) * np.array([1 + rough, 1.0, 1.0])
+    mean = fit_mean([(WidthRange(9, 2304, 9),)], nets, values)
+    odd, even = mean.at(0, np.array([[2295.0], [2304.0]]))
+    assert even == pytest.approx(1.2304, rel=0.02)
+    assert odd / even < 1.2  # free, the roughness at 9 would be a price of 0.017 a feature: 30 times the even mean
 
 
 def test_host_bound_steps_wait(fitted: NetFit) -> None:

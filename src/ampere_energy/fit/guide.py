@@ -7,7 +7,7 @@ c²/v off q's variance. Offers are taken greedily, the posterior updated after e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,23 +35,49 @@ def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: 
         offers: what could be measured.
         count: how many to take.
     """
-    with one_thread():
-        return _best(fit, questions, offers, count)
+
+    def gain(covariance: Array, place: dict[Net, int], offer: Offer) -> float:
+        asked = [len(place) + place[net] for net in questions]
+        return _gain(covariance, asked, _rows(offer, place), fit.noise) / offer.cost_s
+
+    return _greedy(fit, questions, offers, count, gain)
 
 
-def _best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: int) -> list[Offer]:
+def widest(fit: NetFit, offers: Sequence[Offer], count: int) -> list[Offer]:
+    """The offers whose own energies are least certain, in joules, in order."""
+    energies = {offer.net: _energy_j(fit, offer.net) for offer in offers}
+
+    def gain(covariance: Array, place: dict[Net, int], offer: Offer) -> float:
+        at = len(place) + place[offer.net]
+        return float(covariance[at, at]) * energies[offer.net] ** 2
+
+    return _greedy(fit, (), offers, count, gain)
+
+
+def _greedy(
+    fit: NetFit,
+    questions: Sequence[Net],
+    offers: Sequence[Offer],
+    count: int,
+    gain: Callable[[Array, dict[Net, int], Offer], float],
+) -> list[Offer]:
+    """Takes the offer of the largest gain, then the next as if that had been measured, and so on."""
     nets = list(dict.fromkeys((*questions, *(offer.net for offer in offers))))
     place = {net: i for i, net in enumerate(nets)}
-    covariance = fit.posterior(nets)
-    asked = [len(nets) + place[net] for net in questions]
     chosen: list[Offer] = []
     left = list(offers)
-    while left and len(chosen) < count:
-        gains = [_gain(covariance, asked, _rows(offer, place), fit.noise) / offer.cost_s for offer in left]
-        offer = left.pop(int(np.argmax(gains)))
-        chosen.append(offer)
-        covariance = _told(covariance, _rows(offer, place), fit.noise)
+    with one_thread():
+        covariance = fit.posterior(nets)
+        while left and len(chosen) < count:
+            offer = left.pop(int(np.argmax([gain(covariance, place, offer) for offer in left])))
+            chosen.append(offer)
+            covariance = _told(covariance, _rows(offer, place), fit.noise)
     return chosen
+
+
+def _energy_j(fit: NetFit, net: Net) -> float:
+    found = fit.predict([kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net])
+    return float(found.energy_j[0])
 
 
 def _rows(offer: Offer, place: dict[Net, int]) -> list[int]:

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from ampere_energy.fit.acquire import bounds
-from ampere_energy.fit.guide import Offer, best
+from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import Net, NetFit, Observation, Subject
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
@@ -52,7 +52,7 @@ REACH_90 = 1.645
 _INSIDE = 10
 _WHOLE = 2
 _TRIED = 20
-_TRIED_WHOLE = 4
+_TRIED_WHOLE = 20
 _TIMINGS = 5
 _SIDE_BY_SIDE = 3
 _GROWTH = 1.25
@@ -326,14 +326,16 @@ class Guided:
             whole, net = self._whole(widths), self._member(widths)
             if whole is not None and net not in failed and (net, True) not in taken:
                 requests[net, True] = Request(whole)
+        offers = [Offer(net, metered, costs[metered]) for net, metered in sorted(requests)]
+        single = self.rules.rule is not Rule.MEMBERS
+        fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
         if self.rules.rule is Rule.GUIDED:
-            offers = [Offer(net, metered, costs[metered]) for net, metered in requests]
-            chosen = [(offer.net, offer.metered) for offer in best(known, self.questions, offers, ROUND)]
+            chosen = best(known, self.questions, offers, ROUND)
         elif self.rules.rule is Rule.VARIANCE:
-            chosen = sorted(requests, key=lambda key: -_deviation_j(known, key[0]))[:ROUND]
+            chosen = widest(known, fitting, ROUND)
         else:
-            chosen = draw.sample(sorted(requests), min(ROUND, len(requests)))
-        return tuple(requests[key] for key in chosen)
+            chosen = draw.sample(fitting, min(ROUND, len(fitting)))
+        return tuple(requests[offer.net, offer.metered] for offer in chosen)
 
     def _costs(self, count: int) -> dict[bool, float]:
         """Seconds a metering and a timing of a block take."""
@@ -369,9 +371,3 @@ def observation(net: Net, record: Record, energy_error: float, eager: bool) -> O
 
 def _median(values: object, windows: Sequence[Window]) -> float:
     return float(np.median(values(windows)))  # type: ignore[operator]
-
-
-def _deviation_j(fit: NetFit, net: Net) -> float:
-    """Standard deviation of one block's energy, in joules."""
-    found = fit.predict([kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net])
-    return float(found.energy_j[0] * np.sqrt(found.energy_var[0]))

@@ -188,7 +188,7 @@ def covariance(components: Sequence[Component], hyper: Hyper, pair: Pair) -> Arr
         a, b = s[pair.a.kinds], s[pair.b.kinds]
         mask = pair.mask(component)
         apart = list(zip(pair.squares(component), lengths, strict=True)) if component.length and lengths else []
-        if mask is not None and mask.mean() < _SPARSE:
+        if mask is not None and mask.sum() < _SPARSE * mask.size:
             i, j = np.nonzero(mask)
             total[i, j] += a[i] * b[j] * _matern(sum(square[i, j] / length**2 for square, length in apart))
         else:

@@ -9,7 +9,9 @@ time there: its mean is w₀ + w₁·a·b + w₂·a + w₃·b, lifted by what od
 
 A network's value is the sum over its blocks plus a base that every step pays once. All weights are fitted at once
 by non-negative least squares on relative errors, with large residuals weighed down: a kernel that a device picks
-for one odd width must not bend the mean of all others.
+for one odd width must not bend the mean of all others. A term of odd sizes is held back by how much
+more of a cost it could become somewhere in the widths covered than in any network seen: the roughness of the one odd
+width of 9, say, must not become the price of 2,295 odd features.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 
 from ampere_energy.model.blocks import Point
+from ampere_energy.model.variants import Domain
 
 Array = npt.NDArray[np.float64]
 TILE_STEP = 8
 _USUAL = 0.03
 _ROUNDS = 3
+_HOLD = 0.1
 _LEAST = 1e-6
 
 
@@ -98,7 +102,7 @@ def features(points: Array) -> Array:
 
 
 def fit_mean(
-    axes: Sequence[int],
+    domains: Sequence[Domain],
     nets: Sequence[Sequence[tuple[int, Point]]],
     values: Array,
     weights: Array | None = None,
@@ -107,13 +111,13 @@ def fit_mean(
     """The weights that make sums over networks' blocks meet their values.
 
     Args:
-        axes: each kind's number of widths.
+        domains: the widths each kind is to be known for.
         nets: each network's blocks as (kind, widths).
         values: each network's value, positive.
         weights: how much each network counts; by default all alike.
         lift: the mean of time, for a mean of energy that is lifted by it.
     """
-    ends = np.cumsum([1, *(terms(n) for n in axes)])
+    ends = np.cumsum([1, *(terms(len(domain)) for domain in domains)])
     columns = np.zeros((len(nets), ends[-1]))
     for row, net in zip(columns, nets, strict=True):
         row[0] = len({len(other) for other in nets}) > 1  # only nets of different sizes can tell the base
@@ -122,16 +126,31 @@ def fit_mean(
             own = features(at)[0]
             if lift is not None:
                 own = own * lift.lift(kind, at)
-                own[len(own) - axes[kind] :] = 0.0
+                own[len(own) - len(domains[kind]) :] = 0.0
             row[ends[kind] : ends[kind + 1]] += own
     relative = columns / values[:, None]
     scale = np.maximum(relative.max(0, initial=0.0), 1e-300)
     counts = np.ones(len(values)) if weights is None else np.sqrt(weights)
-    trust, found = counts, np.zeros(columns.shape[1])
+    trust, found, hold = counts, np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
     for _ in range(_ROUNDS):
-        found, _ = nnls(relative / scale * trust[:, None], trust, maxiter=100 * columns.shape[1])
+        rows = np.vstack((relative / scale * trust[:, None], np.diag(hold)))
+        found, _ = nnls(rows, np.concatenate((trust, np.zeros(len(hold)))), maxiter=100 * columns.shape[1])
         misses = np.abs(relative / scale @ found - 1)
         trust = counts / np.sqrt(np.maximum(misses, _USUAL) / _USUAL)
+        for domain, (start, end) in zip(domains, itertools.pairwise(ends), strict=True):
+            first = end - len(domain)
+            farthest = _odd_shares(domain, found[0] / scale[0], found[start:first] / scale[start:first])
+            beyond = np.maximum(farthest / scale[first:end] - 1, 0.0)
+            hold[first:end] = np.where(relative[:, first:end].any(0), _HOLD * beyond, 0.0)
     found = found / scale
     parts = [tuple(map(float, found[a:b])) for a, b in itertools.pairwise(ends)]
     return Mean(float(found[0]), tuple(parts))
+
+
+def _odd_shares(domain: Domain, base: float, even: Array) -> Array:
+    """The largest share of the mean that a unit of each odd term's weight makes at any corner: shape (axes,)."""
+    corners = np.array(list(itertools.product(*((axis.low, axis.high) for axis in domain))), dtype=float)
+    corners = corners.reshape(-1, len(domain))
+    mean = np.maximum(base + features(corners)[:, : len(even)] @ even, 1e-300)
+    shares: Array = corners / mean[:, None]
+    return np.asarray(shares.max(0))

@@ -11,11 +11,16 @@ from ampere_energy.measure.measurement import Workload
 
 
 class Rule(StrEnum):
-    """How the guided campaign chooses: by what teaches most about whole models, by the largest variance, by chance."""
+    """How the guided campaign chooses after its opening.
+
+    By what teaches most about whole models; the single block of largest variance, as the paper does; single blocks by
+    chance; whole members by chance.
+    """
 
     GUIDED = "guided"
     VARIANCE = "variance"
     RANDOM = "random"
+    MEMBERS = "members"
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,9 @@ from ampere_energy.model.blocks import AnyKind, Block, Fragment
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.variants import Variant
 
+ROUGH_SCATTER = 0.75
+"""How much works differ in roughness, as a standard deviation of logarithms: what the recorded H200 blocks show."""
+
 
 class SimulatedDevice:
     """Computes what an additive device would report.
@@ -38,7 +41,8 @@ class SimulatedDevice:
         noise: relative standard deviation of a measurement's value, of energy and of time alike; the
             windows it is the median of scatter accordingly more.
         seed: another seed is another stream of noise; the costs themselves do not change.
-        rough: standard deviation of the logarithm of a block's roughness.
+        rough: standard deviation of the logarithm of a block's roughness; the root mean square over works, which
+            differ in it. Kinds of one work are rough alike: a real device picks the same kernels for them.
         world: another world has other costs.
     """
 
@@ -128,8 +132,10 @@ class SimulatedDevice:
         tile = tuple(-(-width // 64) for width in block.point)
         divisible = tuple(2 if w % 8 == 0 else 1 if w % 4 == 0 else 0 for w in block.point)
         parts = ((0.7, ("tile", tile)), (0.5, ("class", tile, divisible)), (0.5, ("point", block.point)))
-        place = f"{self.world}:{block.kind.id}"
-        return math.exp(self.rough * sum(share * random.Random(f"{place}:{at}").gauss(0, 1) for share, at in parts))
+        place = f"{self.world}:{block.kind.work}"
+        degree = math.exp(ROUGH_SCATTER * random.Random(f"{place}:degree").gauss(0, 1) - ROUGH_SCATTER**2)
+        bumps = sum(share * random.Random(f"{place}:{at}").gauss(0, 1) for share, at in parts)
+        return math.exp(self.rough * degree * bumps)
 
 
 def _fill(block: Block) -> float:
