@@ -49,12 +49,8 @@ def run(model: nn.Module, inputs: Inputs, seed: int = 0) -> Run:
     with recorder, record._located(model, recorder):
         result = model(**inputs) if isinstance(inputs, dict) else model(*inputs)
     loss = record._loss(model, result, recorder, inputs)
-    end = recorder.number(loss)
     loss.backward()
-    tape = Tape(
-        record._needed(recorder.values, recorder.calls, end),
-        tuple(recorder.calls), end, recorder.names, tuple(recorder.places),
-    )  # fmt: skip
+    tape = recorder.tape(loss)
     gradients = {name: p.grad for name, p in model.named_parameters()}
     return Run(tape, recorder.kept, before, loss.detach(), gradients)
 

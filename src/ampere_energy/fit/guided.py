@@ -32,7 +32,7 @@ from ampere_energy.measure.measurement import (
     energies,
     pooled_error,
 )
-from ampere_energy.model.blocks import AnyKind, Block, ModelSpec, Point
+from ampere_energy.model.blocks import AnyKind, Block, Fragment, ModelSpec, Point
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import (
@@ -351,7 +351,8 @@ class Guided:
 
 def subject(kind: AnyKind, domain: Domain) -> Subject:
     """A kind as the fit sees it."""
-    return Subject(kind.id, kind.work, kind.structure, domain, f"{kind.role} {kind.label}")
+    squares = isinstance(kind, Fragment)  # several layers of one width multiply it with itself
+    return Subject(kind.id, kind.work, kind.structure, domain, f"{kind.role} {kind.label}", squares)
 
 
 def observation(net: Net, record: Record, energy_error: float, eager: bool) -> Observation | None:

@@ -71,8 +71,9 @@ def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> t
     would otherwise bend it where few networks are metered. Where very few are, it leans on the time: as if a third of
     one more network of each kind had been metered, spread over all widths seen, at the kind's mean power.
     """
-    domains = [s.domain for s in subjects]
-    time = fit_mean(domains, [o.blocks for o in observations], np.array([o.time_s for o in observations]))
+    domains, squares = [s.domain for s in subjects], [s.squares for s in subjects]
+    times = np.array([o.time_s for o in observations])
+    time = fit_mean(domains, [o.blocks for o in observations], times, squares=squares)
     metered = [(o, o.energy_j) for o in observations if o.energy_j is not None]
     powers = [(o.blocks, energy_j / o.time_s) for o, energy_j in metered]
     nets = [net for net, _ in powers]
@@ -84,7 +85,7 @@ def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> t
         nets += [(block,) for block in seen]
         values += [usual * _total(time, [block]) for block in seen]
         weights += [_LEAN / len(seen)] * len(seen)
-    return time, fit_mean(domains, nets, np.array(values), np.array(weights), lift=time)
+    return time, fit_mean(domains, nets, np.array(values), np.array(weights), lift=time, squares=squares)
 
 
 def _usual_power(time: Mean, powers: Sequence[tuple[Net, float]], kind: int) -> float:

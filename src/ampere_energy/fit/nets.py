@@ -33,6 +33,7 @@ from ampere_energy.fit.physics import Array, Mean, terms
 from ampere_energy.fit.threads import one_thread
 from ampere_energy.model.blocks import Point
 from ampere_energy.model.variants import Domain
+from ampere_energy.plain import later
 
 Net = tuple[tuple[int, Point], ...]
 CONTEXT_TIME, CONTEXT_POWER, CONTEXT_OWN = 0.03, 0.01, 0.015
@@ -53,6 +54,7 @@ class Subject:
         structure: kinds of one structure take the host equally long to issue, whatever their sizes.
         domain: the widths profiled.
         label: a description for people.
+        squares: whether its work grows with the square of a width.
     """
 
     id: str
@@ -60,6 +62,7 @@ class Subject:
     structure: str
     domain: Domain
     label: str = ""
+    squares: bool = later(False)
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ class NetFit:
                 if not 0 <= index < len(axes) or len(point) != axes[index] or not all(0 < w < 2**26 for w in point):
                     raise ValueError(f"an observation of subject {index} at {point} does not fit the subjects")
         for mean in (self.time, self.energy):
-            if [len(w) for w in mean.weights] != [terms(n) for n in axes]:
+            if [len(w) for w in mean.weights] != [terms(len(s.domain), s.squares) for s in self.subjects]:
                 raise ValueError("the means do not fit the subjects")
         for components, hypers in ((TIME, self.time_hyper), (POWER, self.power_hyper)):
             if len(hypers) != len(self.works):

@@ -4,6 +4,9 @@ For widths a (read) and b (given), with weights that are never negative:
 
     m(a, b) = w₀ + w₁·a·b + w₂·a + w₃·b + w₄·a·odd(a) + w₅·b·odd(b)          one width: w₀ + w₁·a + w₂·a·odd(a)
 
+A recorded piece may have several layers of one width, or more than two widths: its mean has the squares too, and the
+products of all pairs.
+
 A width above 8 that is no multiple of 8 is *odd*: devices have slower kernels for it, or fill it up. Energy follows
 time there: its mean is w₀ + w₁·a·b + w₂·a + w₃·b, lifted by what oddness adds to the time.
 
@@ -48,7 +51,8 @@ class Mean:
 
     def at(self, kind: int, points: Array) -> Array:
         """The mean at points (n, axes) of a kind: shape (n,)."""
-        values: Array = features(points) @ np.asarray(self.weights[kind])
+        _, squares = _LAYOUTS[len(self.weights[kind])]
+        values: Array = features(points, squares) @ np.asarray(self.weights[kind])
         return np.maximum(values, _LEAST * max(self.base, max(self.weights[kind], default=0.0), 1e-30))
 
     def lift(self, kind: int, points: Array) -> Array:
@@ -66,20 +70,21 @@ class Mean:
     def _even(self, kind: int) -> Mean:
         """The mean of one kind, as if no width were odd."""
         weights = self.weights[kind]
-        odd_terms = {1: 0, 3: 1, 6: 2}[len(weights)]
+        odd_terms, _ = _LAYOUTS[len(weights)]
         return Mean(self.base, ((*weights[: len(weights) - odd_terms], *((0.0,) * odd_terms)),))
 
     def slope(self, kind: int, points: Array) -> Array:
         """Its derivatives with respect to the widths, oddness held: shape (n, axes)."""
-        axes = points.shape[1]
-        w = np.asarray(self.weights[kind])
-        if axes == 0:
-            return np.zeros(points.shape)
-        odd_part = w[-axes:] * odd(points)
-        if axes == 1:
-            return np.asarray(w[1] + odd_part)
-        both = np.stack((w[1] * points[:, 1] + w[2], w[1] * points[:, 0] + w[3]), axis=1)
-        return np.asarray(both + odd_part)
+        axes, squares = _LAYOUTS[len(self.weights[kind])]
+        products, *rest = np.split(np.asarray(self.weights[kind])[1:], _ends(axes, squares))
+        found = np.zeros(points.shape)
+        for weight, (a, b) in zip(products, itertools.combinations(range(axes), 2), strict=True):
+            found[:, a] += weight * points[:, b]
+            found[:, b] += weight * points[:, a]
+        if squares:
+            found += 2 * rest.pop(0) * points
+        single, odd_sizes = rest
+        return np.asarray(found + single + odd_sizes * odd(points))
 
 
 def odd(points: Array) -> Array:
@@ -87,18 +92,30 @@ def odd(points: Array) -> Array:
     return np.asarray((np.round(points) % TILE_STEP != 0) & (points > TILE_STEP), dtype=float)
 
 
-def terms(axes: int) -> int:
+def terms(axes: int, squares: bool = False) -> int:
     """How many weights a kind has."""
-    if axes > 2:
-        raise ValueError(f"a kind has at most two widths, not {axes}")
-    return (1, 3, 6)[axes]
+    if axes > MOST_AXES:
+        raise ValueError(f"a kind has at most {MOST_AXES} widths, not {axes}")
+    return 1 + axes * (axes - 1) // 2 + axes * (2 + squares)
 
 
-def features(points: Array) -> Array:
-    """Constant, work, sizes and odd sizes at points (n, axes): shape (n, terms)."""
+def _ends(axes: int, squares: bool) -> list[int]:
+    """Where, after the constant, products, squares and sizes end."""
+    pairs = axes * (axes - 1) // 2
+    return [pairs, pairs + axes, pairs + 2 * axes] if squares else [pairs, pairs + axes]
+
+
+MOST_AXES = 4
+_LAYOUTS = {terms(axes, squares): (axes, squares) for squares in (True, False) for axes in range(MOST_AXES + 1)}
+"""A kind's number of widths, and whether its mean has squares, by how many weights it has."""
+
+
+def features(points: Array, squares: bool = False) -> Array:
+    """Constant, products, squares, sizes and odd sizes at points (n, axes): shape (n, terms)."""
     n, axes = points.shape
-    work = points.prod(1, keepdims=True) if axes == 2 else np.zeros((n, 0))
-    return np.hstack((np.ones((n, 1)), work, points, points * odd(points)))
+    pairs = [points[:, a] * points[:, b] for a, b in itertools.combinations(range(axes), 2)]
+    products = np.stack(pairs, axis=1) if pairs else np.zeros((n, 0))
+    return np.hstack((np.ones((n, 1)), products, *([points**2] if squares else []), points, points * odd(points)))
 
 
 def fit_mean(
@@ -107,6 +124,7 @@ def fit_mean(
     values: Array,
     weights: Array | None = None,
     lift: Mean | None = None,
+    squares: Sequence[bool] = (),
 ) -> Mean:
     """The weights that make sums over networks' blocks meet their values.
 
@@ -116,14 +134,16 @@ def fit_mean(
         values: each network's value, positive.
         weights: how much each network counts; by default all alike.
         lift: the mean of time, for a mean of energy that is lifted by it.
+        squares: whether each kind's mean has squares; by default none's.
     """
-    ends = np.cumsum([1, *(terms(len(domain)) for domain in domains)])
+    squared = list(squares) or [False] * len(domains)
+    ends = np.cumsum([1, *(terms(len(domain), s) for domain, s in zip(domains, squared, strict=True))])
     columns = np.zeros((len(nets), ends[-1]))
     for row, net in zip(columns, nets, strict=True):
         row[0] = len({len(other) for other in nets}) > 1  # only nets of different sizes can tell the base
         for kind, point in net:
             at = np.array([point], dtype=float)
-            own = features(at)[0]
+            own = features(at, squared[kind])[0]
             if lift is not None:
                 own = own * lift.lift(kind, at)
                 own[len(own) - len(domains[kind]) :] = 0.0
@@ -137,9 +157,9 @@ def fit_mean(
         found, _ = nnls(rows, np.concatenate((trust, np.zeros(len(hold)))), maxiter=100 * columns.shape[1])
         misses = np.abs(relative / scale @ found - 1)
         trust = counts / np.sqrt(np.maximum(misses, _USUAL) / _USUAL)
-        for domain, (start, end) in zip(domains, itertools.pairwise(ends), strict=True):
+        for domain, s, (start, end) in zip(domains, squared, itertools.pairwise(ends), strict=True):
             first = end - len(domain)
-            farthest = _odd_shares(domain, found[0] / scale[0], found[start:first] / scale[start:first])
+            farthest = _odd_shares(domain, s, found[0] / scale[0], found[start:first] / scale[start:first])
             beyond = np.maximum(farthest / scale[first:end] - 1, 0.0)
             hold[first:end] = np.where(relative[:, first:end].any(0), _HOLD * beyond, 0.0)
     found = found / scale
@@ -147,10 +167,10 @@ def fit_mean(
     return Mean(float(found[0]), tuple(parts))
 
 
-def _odd_shares(domain: Domain, base: float, even: Array) -> Array:
+def _odd_shares(domain: Domain, squares: bool, base: float, even: Array) -> Array:
     """The largest share of the mean that a unit of each odd term's weight makes at any corner: shape (axes,)."""
     corners = np.array(list(itertools.product(*((axis.low, axis.high) for axis in domain))), dtype=float)
     corners = corners.reshape(-1, len(domain))
-    mean = np.maximum(base + features(corners)[:, : len(even)] @ even, 1e-300)
+    mean = np.maximum(base + features(corners, squares)[:, : len(even)] @ even, 1e-300)
     shares: Array = corners / mean[:, None]
     return np.asarray(shares.max(0))

@@ -25,6 +25,12 @@ PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag")
 """Properties of a tensor that are views of it: calls of their own, as `torch.Tensor.T.__get__`."""
 ATEN = "aten."
 """How the names of an exported program's operations begin."""
+NAMELESS = ("_pack_padded_sequence", "_pad_packed_sequence", "_weight_norm")
+"""Functions of torch that it does not name itself."""
+SET_ITEM = "torch.Tensor.__setitem__"
+"""Gives the tensor it changed, as calls in place do, though Python gets nothing from it."""
+CHANGED = "changed"
+"""No call: the first value, of which the second is a view that was changed in place, is a new value."""
 BYTES = {"float64": 8, "int64": 8, "complex64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 
 
@@ -204,14 +210,14 @@ class Program:
         return sum(
             size_of(self.values[number]) * BYTES.get(self.values[number].dtype, 1)
             for call in self.calls
-            if not call.once
+            if not call.once and call.op != CHANGED
             for number in (*call.reads, *call.makes)
         )
 
     @property
     def operations(self) -> tuple[str, ...]:
         """Names of the calls that run in every step."""
-        return tuple(call.name for call in self.calls if not call.once)
+        return tuple(call.name for call in self.calls if not call.once and call.op != CHANGED)
 
     @cached_property
     def digest(self) -> str:

@@ -15,7 +15,18 @@ from torch.overrides import get_overridable_functions, resolve_name
 
 from ampere_energy.errors import ModelError
 from ampere_energy.model.objective import mask
-from ampere_energy.model.program import ATEN, PROPERTIES, Call, Program, Source, Value, settled
+from ampere_energy.model.program import (
+    ATEN,
+    CHANGED,
+    NAMELESS,
+    PROPERTIES,
+    SET_ITEM,
+    Call,
+    Program,
+    Source,
+    Value,
+    settled,
+)
 
 _FACTORIES = (
     "arange", "empty", "empty_strided", "eye", "from_numpy", "full", "linspace", "logspace", "normal", "ones", "rand",
@@ -27,8 +38,6 @@ _VIEWS = {
     "view", "view_as", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "movedim",
     "getitem", "select", "narrow", "chunk", "split", "unbind", "expand", "expand_as", "diagonal", "unfold", "t",
 }  # fmt: skip
-SET_ITEM = "torch.Tensor.__setitem__"
-"""Gives the tensor it changed, as calls in place do, though Python gets nothing from it."""
 
 
 class Rebuilt(nn.Module):
@@ -121,13 +130,14 @@ def function_of(op: str) -> Callable[..., Any]:
     if found is None and place == torch.nn.functional.__name__ and not name.startswith("_"):
         found = getattr(torch.nn.functional, name, None)
         found = found if getattr(found, "__module__", "") == place else None
-    if found is None and place == "torch" and (name in _FACTORIES or name.endswith("_like")):
+    if found is None and place == "torch" and (name in _FACTORIES or name in NAMELESS or name.endswith("_like")):
         found = getattr(torch, name, None)
     if op.startswith(ATEN) and op.count(".") == 2:
         packet = place.removeprefix(ATEN)
         private = packet.startswith("_") and not packet.startswith("__")
         allowed = not private and packet != "from_file"  # which reads a file
         found = getattr(getattr(torch.ops.aten, packet, None), name, None) if allowed else None
+        found = found if isinstance(found, torch._ops.OpOverload) else None
     if not callable(found):
         raise ModelError(
             f"torch {torch.__version__} has no function {op} on tensors", "record the model with this torch"
@@ -204,8 +214,8 @@ def _run_once(program: Program, state: _State, device: torch.device) -> dict[int
     for call in program.calls:
         if call.once:
             args, kwargs = _arguments(call, value, device)
-            given_back = function_of(call.op)(*args, **kwargs)
-            result = args[0] if call.op == SET_ITEM else given_back
+            given_back = function_of(call.op)(*args, **kwargs) if call.op != CHANGED else None
+            result = args[0] if call.op in (SET_ITEM, CHANGED) else given_back
             for given in call.gives:
                 known[given.value] = made[given.value] = _at(result, given.path)
     return made
@@ -239,6 +249,9 @@ def _graph(program: Program, prepared: set[int], device: torch.device) -> fx.Gra
         if call.grad != differentiated:
             graph.call_function(torch._C._set_grad_enabled, (call.grad,))
             differentiated = call.grad
+        if call.op == CHANGED:
+            nodes[call.makes[0]] = value(call.reads[0])
+            continue
         node = _call(graph, _not_in_place(call, borrowed), value, device)
         for given in call.gives:
             nodes[given.value] = value(call.reads[0]) if call.op == SET_ITEM else _chosen(graph, node, given.path)

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from ampere_energy.errors import ModelError
 from ampere_energy.model.objective import OWN, Inputs, objective, tensors_in, train_mode
-from ampere_energy.model.program import PROPERTIES, Call, Given, Source, Tape, Value
+from ampere_energy.model.program import CHANGED, NAMELESS, PROPERTIES, Call, Given, Source, Tape, Value
 from ampere_energy.model.source import needs_cuda
 from ampere_energy.model.training import Precision
 
@@ -97,9 +97,7 @@ def _record(model: nn.Module, inputs: Inputs, given: Inputs, precision: Precisio
         with recorder, _located(model, recorder):
             result = model(**given) if isinstance(given, Mapping) else model(*given)
         loss = _loss(model, result, recorder, given)
-    calls, end = tuple(recorder.calls), recorder.number(loss)
-    values = _needed(recorder.values, calls, end)
-    return Tape(values, calls, end, recorder.names, tuple(recorder.places))
+    return recorder.tape(loss)
 
 
 def _needed(values: Sequence[Value], calls: Sequence[Call], loss: int) -> tuple[Value, ...]:
@@ -133,6 +131,7 @@ class _Recorder(TorchFunctionMode):
         self.names: dict[int, str] = {}
         self.place = ""
         self._numbers: dict[int, int] = {}
+        self._makers: dict[int, int] = {}
         self._alive: list[torch.Tensor] = []  # an id is its own only while the tensor lives
         self._state = {id(tensor): (name, tensor) for name, tensor in state.items()}
         for tensor, original in zip(given, real, strict=True):
@@ -142,13 +141,28 @@ class _Recorder(TorchFunctionMode):
         """The number of a tensor; one that no call made is a weight, a buffer, or a constant of the model."""
         known = self._numbers.get(id(tensor))
         if known is not None:
+            if tensor.grad_fn is not None and not self.values[known].grad:
+                self._differentiate(known)
             return known
+        if tensor.grad_fn is not None:
+            raise ModelError(
+                "a call reads what no recorded call made: a scripted module, or an extension of torch, did",
+                "give the module it was scripted from, or write it in torch's own functions",
+            )
         name, _ = self._state.get(id(tensor), ("", tensor))
         trained = isinstance(tensor, nn.Parameter)
         number = self._enter(tensor, Source.WEIGHT if trained else Source.BUFFER, *_range(tensor))
         if name:
             self.names[number] = name
         return number
+
+    def tape(self, loss: torch.Tensor) -> Tape:
+        """What was written down, up to the loss."""
+        end = self.number(loss)
+        read = {end}.union(*(call.reads for call in self.calls))
+        kept = [i for i, call in enumerate(self.calls) if call.op != CHANGED or not read.isdisjoint(call.makes)]
+        calls = tuple(self.calls[i] for i in kept)
+        return Tape(_needed(self.values, calls, end), calls, end, self.names, tuple(self.places[i] for i in kept))
 
     def target(self, tensor: torch.Tensor, classes: int = 1) -> torch.Tensor:
         """A tensor that joins the inputs: what the model is trained towards."""
@@ -163,28 +177,71 @@ class _Recorder(TorchFunctionMode):
         if name == "__iter__":
             return iter(self.__torch_function__(torch.Tensor.unbind, types, args, kwargs))
         # Arguments are written down first: an in-place call makes its tensor a new value.
-        read = [[_encode(a, self.number) for a in args], {key: _encode(a, self.number) for key, a in kwargs.items()}]
+        read: Any = None
+        try:
+            read = [[_encode(a, self.number) for a in args], {k: _encode(a, self.number) for k, a in kwargs.items()}]
+        except ModelError as error:
+            unreadable = error  # which matters only where the call makes something
         result = _called(func, name, args, kwargs)
         made = [((), args[0])] if name == "__setitem__" else list(_placed(result))
         if not made or (name == "__get__" and not _is_view(func)):
             return result
         if name in _CONVERSIONS and id(made[0][1]) in self._numbers:
             return result  # nothing was done: a tensor that is already contiguous, or of the type asked for
-        op = resolve_name(func)
-        if op is None:
-            raise ModelError(f"the function {func!r} has no name", "replace it by one of torch's own")
-        gives = tuple(Given(path, self._enter(tensor, Source.MADE)) for path, tensor in made)
-        self.calls.append(Call(op, json.dumps(read, separators=(",", ":")), gives, torch.is_grad_enabled()))
-        self.places.append(self.place)
+        if read is None:
+            raise unreadable
+        self._write(_name(func), read, made)
+        if name.endswith("_") and not name.startswith("__"):
+            self._change_base(made[0][1])
         return result
 
+    def _write(self, op: str, read: Any, made: Sequence[tuple[tuple[int, ...], torch.Tensor]]) -> None:
+        gives = tuple(Given(path, self._enter(tensor, Source.MADE)) for path, tensor in made)
+        self._makers |= {given.value: len(self.calls) for given in gives}
+        self.calls.append(Call(op, json.dumps(read, separators=(",", ":")), gives, torch.is_grad_enabled()))
+        self.places.append(self.place)
+
+    def _change_base(self, view: torch.Tensor) -> None:
+        """What a changed view is a view of has changed as well: it is a new value from here on."""
+        base = view._base if view._is_view() else None
+        if base is not None and id(base) in self._numbers:
+            changed = [{"value": self._numbers[id(tensor)]} for tensor in (base, view)]
+            self._write(CHANGED, [changed, {}], [((), base)])
+
+    def _differentiate(self, number: int) -> None:
+        """The calls of a custom `autograd.Function` run without a gradient; what it gives has one all the same."""
+        wanted, found = [number], set[int]()
+        while wanted:
+            place = self._makers.get(wanted.pop())
+            if place is not None and place not in found and not self.calls[place].grad:
+                found.add(place)
+                wanted += self.calls[place].reads
+        for place in sorted(found):
+            call = self.calls[place] = replace(self.calls[place], grad=True)
+            flows = any(self.values[n].grad for n in call.reads)
+            for n in call.makes:
+                self.values[n] = replace(self.values[n], grad=flows and self.values[n].floating)
+
     def _enter(self, tensor: torch.Tensor, source: Source, low: int = 0, high: int = 1) -> int:
+        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            raise ModelError("a call runs inside torch.vmap or torch.func", "write it out over the batch")
         shape = tuple(int(size) for size in tensor.shape)
         dtype = str(tensor.dtype).removeprefix("torch.")
         self.values.append(Value(source, dtype, shape, bool(tensor.requires_grad), low, high, _order(tensor)))
         self._alive.append(tensor)
         self._numbers[id(tensor)] = len(self.values) - 1
         return len(self.values) - 1
+
+
+def _name(func: Callable[..., Any]) -> str:
+    """The name under which the function is found again."""
+    found = resolve_name(func)
+    if found is not None:
+        return str(found)
+    name = getattr(func, "__name__", str(func))
+    if name not in NAMELESS:
+        raise ModelError(f"a call of {name} cannot be written down", "replace it by one of torch's own functions")
+    return f"torch.{name}"
 
 
 def _order(tensor: torch.Tensor) -> tuple[int, ...]:
@@ -293,7 +350,7 @@ def _located(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
 
     try:
         for name, module in model.named_modules():
-            if name:
+            if name and not isinstance(module, torch.jit.ScriptModule):  # which has no hooks
                 handles += [module.register_forward_pre_hook(enter(name)), module.register_forward_hook(leave)]
         yield
     finally:
