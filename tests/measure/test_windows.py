@@ -110,7 +110,7 @@ def test_drift_and_two_levels_are_told() -> None:
 
 def test_counter_and_power_further_apart_than_five_percent_is_untrusted() -> None:
     for integrated, trusted in ((104.0, True), (96.0, True), (106.0, False), (94.0, False)):
-        long = replace(QUICK, window_s=0.7)
+        long = replace(QUICK, window_s=0.9)
         _, doubts = measure_windows(step(), FakeRecorder(100.0, integrated=integrated), long)
         assert (not any(doubt.startswith("untrusted") for doubt in doubts)) is trusted
     assert second_opinion([EnergyOver((1.0,), 0.0, None)], 10.0) == []

@@ -116,9 +116,25 @@ def looks_without_a_gradient(net: Net, x: torch.Tensor) -> torch.Tensor:
     return net.c(net.b(y / scale))
 
 
+def changes_a_view_of_what_is_read_later(net: Net, x: torch.Tensor) -> torch.Tensor:
+    x = net.a(x)
+    copy = x.clone()
+    part = copy[:, :4]
+    part.mul_(2).add_(net.b(x)[:, :4])
+    return net.c(copy)
+
+
+def writes_into_slots(net: Net, x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(2, 6, 8)
+    out[0].copy_(net.a(x))
+    out[1].copy_(net.b(out[0].clone()))
+    return net.c(out.sum(0))
+
+
 IN_PLACE = [
     doubles_a_view, changes_its_input, sets_a_part_of_its_input, rectifies_in_place, adds_in_place,
-    counts_positions_in_place, fills_slots, looks_without_a_gradient,
+    counts_positions_in_place, fills_slots, looks_without_a_gradient, changes_a_view_of_what_is_read_later,
+    writes_into_slots,
 ]  # fmt: skip
 
 
@@ -132,6 +148,149 @@ def test_changes_in_place_are_the_same_in_pieces(function: Callable[..., Any]) -
         assert (gradient is None) == (key not in gradients)
         if gradient is not None:
             torch.testing.assert_close(gradients[key], gradient)
+
+
+class Rectify(torch.autograd.Function):
+    """A custom function: its own calls run without a gradient, and it brings its backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        [x] = ctx.saved_tensors
+        return gradient * (x > 0)
+
+
+class Packs(nn.Module):
+    """An LSTM over sequences of different lengths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(8, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        read, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        return self.head(read.mean(1))
+
+
+def watches(net: Net, x: torch.Tensor) -> torch.Tensor:
+    y = net.a(x)
+    if y.requires_grad:
+        y.register_hook(lambda gradient: None)
+    return net.c(y)
+
+
+def fourier(net: Net, x: torch.Tensor) -> torch.Tensor:
+    return net.c(torch.fft.irfft(torch.fft.rfft(net.a(x)) * net.table.weight[:6, :5], n=8))
+
+
+def scales_by_its_own_numbers(net: Net, x: torch.Tensor) -> torch.Tensor:
+    y = net.a(x)
+    return net.c(y * float(y.detach().numpy().std()))
+
+
+def loops(net: Net, x: torch.Tensor) -> torch.Tensor:
+    for _ in range(10):
+        x = net.a(x) / 2
+        if x.norm() < 1:
+            break
+    return net.c(x)
+
+
+def six() -> tuple[torch.Tensor]:
+    return (torch.randn(6, 8),)
+
+
+SORTS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[torch.Tensor, ...]]]] = {
+    "custom function": (lambda: Net(lambda net, x: net.c(Rectify.apply(net.b(net.a(x))))), six),
+    "packed": (Packs, lambda: (torch.randn(4, 7, 8), torch.tensor([7, 5, 3, 1]))),
+    "weight norm": (
+        lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(8, 8)), nn.Linear(8, 3)),
+        six,
+    ),
+    "spectral norm": (lambda: nn.Sequential(nn.utils.spectral_norm(nn.Linear(8, 8)), nn.Linear(8, 3)), six),
+    "hooked": (lambda: Net(watches), six),
+    "fourier": (lambda: Net(fourier), six),
+    "numbers": (lambda: Net(scales_by_its_own_numbers), six),
+    "loop": (lambda: Net(loops), six),
+    "double": (lambda: nn.Sequential(nn.Linear(8, 8, dtype=torch.float64)), lambda: (torch.randn(6, 8).double(),)),
+    "decoder": (
+        lambda: nn.TransformerDecoderLayer(16, 2, 32, batch_first=True),
+        lambda: (torch.randn(2, 5, 16), torch.randn(2, 7, 16)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_models_of_many_sorts_compute_the_same_in_pieces(name: str) -> None:
+    make, given = SORTS[name]
+    torch.manual_seed(0)
+    real = run(make(), given())
+    loss, gradients = rebuilt(real)
+    assert torch.equal(loss, real.loss)
+    assert gradients.keys() == {key for key, gradient in real.gradients.items() if gradient is not None}
+    for key, gradient in gradients.items():
+        torch.testing.assert_close(gradient, real.gradients[key])
+    for program in pieces(make(), *given()):
+        module = Rebuilt(program, CPU).train()
+        ends = [out for out in module(*module.inputs(CPU)) if out.requires_grad]
+        assert len(ends) == sum(program.values[n].grad for n in program.outputs) > 0
+
+
+EXPORTED = ["lenet5", "resnet18", "transformer", "bilstm", "gan_generator", "lora"]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_an_exported_program_is_the_model_it_was_exported_from(name: str) -> None:
+    model, inputs = MODELS[name]()
+    assert isinstance(inputs, tuple)
+    exported = torch.export.export(model, inputs).module()
+    one, other = pieces(model, *inputs), pieces(exported, *inputs)
+    assert [program.flops for program in other] == [program.flops for program in one]
+    assert [program.parameters for program in other] == [program.parameters for program in one]
+    real = run(exported, inputs)
+    loss, gradients = rebuilt(real)
+    assert torch.equal(loss, real.loss)
+    assert gradients.keys() == {key for key, gradient in real.gradients.items() if gradient is not None}
+
+
+def test_an_exported_call_in_place_at_the_start_of_a_block_changes_a_copy() -> None:
+    def forward(net: Net, x: torch.Tensor) -> torch.Tensor:
+        x = x.relu_()
+        return net.c(net.a(x))
+
+    x = torch.randn(6, 8)
+    exported = torch.export.export(Net(forward), (x,)).module()
+    first = pieces(exported, x)[0]
+    assert first.calls[0].op == "aten.relu_.default"
+    module = Rebuilt(first, CPU)
+    inputs = module.inputs(CPU)
+    before = inputs[0].clone()
+    module(*inputs)
+    assert torch.equal(inputs[0], before)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Sequential(torch.jit.script(nn.Linear(8, 8)), nn.Linear(8, 3)), "a scripted module"),
+        (lambda: Net(lambda net, x: net.c(torch.vmap(net.a)(x))), "inside torch.vmap"),
+        (lambda: Net(gradient_of_its_input), "a call of grad cannot be written down"),
+    ],
+)
+def test_what_cannot_be_recorded_says_so(make: Callable[[], nn.Module], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        record(make(), six())
+
+
+def gradient_of_its_input(net: Net, x: torch.Tensor) -> torch.Tensor:
+    x = x.clone().requires_grad_(True)
+    [gradient] = torch.autograd.grad(net.a(x).tanh().sum(), x, create_graph=True)
+    return net.c(gradient)
 
 
 @pytest.mark.parametrize("function", IN_PLACE)
@@ -201,6 +360,12 @@ def test_masks_leave_something_of_every_row() -> None:
             assert all(torch.isfinite(out).all() for out in module(*module.inputs(CPU)) if out.is_floating_point())
 
 
+def test_lengths_fall() -> None:
+    [first, *_] = pieces(Packs(), torch.randn(4, 7, 8), torch.tensor([7, 4, 3, 2]))
+    lengths = next(x for x in Rebuilt(first, CPU).inputs(CPU) if x.dtype is torch.int64)
+    assert lengths.tolist() == [7, 5, 4, 2]  # from the longest that was given to the shortest
+
+
 def test_positions_are_prepared_once() -> None:
     def forward(net: Net, x: torch.Tensor) -> torch.Tensor:
         places = torch.arange(6) * 3
@@ -235,7 +400,8 @@ def test_a_piece_is_rebuilt_at_other_widths() -> None:
         "torch.nn.functional.importlib", "torch.nn.functional.warnings", "torch.compile", "torch.classes.load_library",
         "torch.ops.load_library", "torch.utils.cpp_extension.load", "torch.from_file",
         "torch.Tensor.numpy.__globals__", "torch.set_default_device", "torch.manual_seed", "torch", "torch.",
-        "print", "operator.attrgetter", "subprocess.run",
+        "print", "operator.attrgetter", "subprocess.run", "aten.from_file.default", "aten.add.__class__", "aten.add",
+        "aten._foreach_add.List", "aten.__class__.mro",
     ],
 )  # fmt: skip
 def test_names_that_are_no_function_on_tensors_are_refused(op: str) -> None:

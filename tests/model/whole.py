@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ampere_energy.model import pieces, record
-from ampere_energy.model.objective import Inputs, tensors_in
+from ampere_energy.model.objective import Inputs, tensors_in, train_mode
 from ampere_energy.model.program import Program, Source, Tape
 from ampere_energy.model.rebuild import Rebuilt
 
@@ -43,7 +43,7 @@ class _Keeping(record._Recorder):
 def run(model: nn.Module, inputs: Inputs, seed: int = 0) -> Run:
     """Trains the model one step, for real, and records it."""
     before = {name: t.detach().clone() for name, t in (*model.named_parameters(), *model.named_buffers())}
-    model.train()
+    train_mode(model)
     recorder = _Keeping({**dict(model.named_parameters()), **dict(model.named_buffers())}, *[tensors_in(inputs)] * 2)
     torch.manual_seed(seed)
     with recorder, record._located(model, recorder):

@@ -169,6 +169,8 @@ def fit_mean(
 
 def _odd_shares(domain: Domain, squares: bool, base: float, even: Array) -> Array:
     """The largest share of the mean that a unit of each odd term's weight makes at any corner: shape (axes,)."""
+    if not domain:
+        return np.zeros(0)
     corners = np.array(list(itertools.product(*((axis.low, axis.high) for axis in domain))), dtype=float)
     corners = corners.reshape(-1, len(domain))
     mean = np.maximum(base + features(corners, squares)[:, : len(even)] @ even, 1e-300)

@@ -99,7 +99,10 @@ def _random(value: Value, device: torch.device) -> torch.Tensor:
     if not (dtype.is_floating_point or dtype.is_complex):
         if dtype is torch.bool:
             return mask(shape, all_true=value.low == 1).to(device)
-        return torch.randint(value.low, max(value.high, value.low + 1), shape, device=device).to(dtype)
+        high = max(value.high, value.low + 1)
+        if len(shape) == 1:  # such as lengths, which must fall where sequences are packed
+            return torch.linspace(high - 1, value.low, shape[0], device=device).round().to(dtype)
+        return torch.randint(value.low, high, shape, device=device).to(dtype)
     if value.source in (Source.WEIGHT, Source.SHARED):
         if len(shape) < 2:
             return torch.ones(shape, dtype=dtype, device=device)
@@ -265,9 +268,15 @@ def _graph(program: Program, prepared: set[int], device: torch.device) -> fx.Gra
 
 def _in_place(call: Call) -> bool:
     """Whether a call changes the first value it reads."""
-    name = call.op.rpartition(".")[2]
-    by_name = name.endswith("_") and not name.startswith("__")
-    return by_name or call.op == SET_ITEM or '"inplace":true' in call.arguments
+    return _without_underscore(call.op) != call.op or call.op == SET_ITEM or '"inplace":true' in call.arguments
+
+
+def _without_underscore(op: str) -> str:
+    """The name of a function that gives what the one in place changes."""
+    place, dot, overload = op.rpartition(".") if op.startswith(ATEN) else (op, "", "")
+    if not place.endswith("_") or place.endswith("__"):
+        return op
+    return f"{place.removesuffix('_')}{dot}{overload}"
 
 
 def _changed_in_part(program: Program, borrowed: set[int]) -> set[int]:
@@ -289,9 +298,8 @@ def _not_in_place(call: Call, borrowed: set[int]) -> Call:
     """A call that changes what the block was handed, which autograd does not allow, gives a copy instead."""
     if not call.reads or call.reads[0] not in borrowed:
         return call
-    name = call.op.rpartition(".")[2]
-    if name.endswith("_") and not name.startswith("__") and _exists(call.op.removesuffix("_")):
-        return replace(call, op=call.op.removesuffix("_"))
+    if _exists(_without_underscore(call.op)):
+        call = replace(call, op=_without_underscore(call.op))
     return replace(call, arguments=call.arguments.replace('"inplace":true', '"inplace":false'))
 
 
