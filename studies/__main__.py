@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from studies import additive, calibration, counters, hostile, kills, lab, oracle, phases, rules, tables
+from studies import additive, calibration, counters, floor, hostile, kills, lab, oracle, phases, rules, tables
 from studies.freshness import RESULTS, fingerprint
 
 
@@ -31,6 +31,7 @@ def main(names: Sequence[str]) -> None:
         "candidates": lambda _: lab.candidates(),
         "calibration": lambda _: calibration.run(worlds=200, members=20),
         "rules": lambda _: rules.run(seeds=30, members=40),
+        "floor": lambda _: floor.run(seeds=30, members=40),
         "hostile": lambda _: hostile.run(10_000),
     }.items():
         if names and name not in names:

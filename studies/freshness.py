@@ -31,6 +31,12 @@ TESTED = {
     "candidates": ("studies/lab.py", *ENGINE, *LAB),
     "calibration": ("studies/calibration.py", *ENGINE, *GUIDED),
     "rules": ("studies/rules.py", *ENGINE, *GUIDED),
+    "floor": (
+        "studies/floor.py",
+        "studies/rules.py",
+        "src/ampere_energy/fit/guided.py",
+        "src/ampere_energy/measure/devices/simulated.py",
+    ),
     "hostile": (
         "studies/hostile.py",
         "src/ampere_energy/plain.py",

@@ -179,11 +179,27 @@ def rules(result: dict[str, Any]) -> list[str]:
             took, shares = entry["took"], entry["guided / other"]
             counts = [f"{'never' if r in entry['never'] else format(took[r], '.0f')}" for r in ("guided", *others)]
             rows.append(
-                f"| {name}, {_percent(entry['error'])} | {' | '.join(counts)} "
+                f"| {name}, {_percent(entry['error'], 2)} | {' | '.join(counts)} "
                 f"| {', '.join(format(shares[r], '.2f') for r in others)} |"
             )
         mean = ", ".join(f"{found['mean share'][r]:.2f}" for r in others)
         rows.append(f"| {name}, mean | | | | | {mean} |")
+    return rows
+
+
+def floor(result: dict[str, Any]) -> list[str]:
+    """Errors to expect of an oracle under three designs, and the best design's share of chance's measurements."""
+    rows = [
+        "| family, measurements | best | random blocks | random members | best / random blocks |",
+        "|---|---|---|---|---|",
+    ]
+    for name, found in result.items():
+        errors = found["expected error"]
+        opening, *later = errors["random"]
+        for count, share in zip((opening, *later), (None, *found["best / random"]), strict=True):
+            shown = " | ".join(_percent(errors[design][count], 2) for design in ("best", "random", "members"))
+            rows.append(f"| {name}, {count} | {shown} | {'' if share is None else format(share, '.2f')} |")
+        rows.append(f"| {name}, mean | | | | {found['mean share']:.2f} |")
     return rows
 
 
@@ -210,7 +226,8 @@ def joint_run() -> list[str]:
 
 
 MAKERS = {
-    "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules
+    "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
+    "floor": floor,
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import statistics
 
 import numpy as np
 import pytest
-from studies import calibration, rules
+from studies import calibration, floor, rules
 from studies.additive import spec_of
 from studies.rules import Stand
 
@@ -84,3 +84,12 @@ def test_guided_campaigns_come_nearer_with_fewer_measurements() -> None:
     assert guided < 0.8 * statistics.fmean(first[Rule.GUIDED])
     for other in set(Rule) - {Rule.GUIDED}:  # three seeds tell little; the study has thirty
         assert guided < 1.3 * statistics.fmean(last[other])
+
+
+def test_the_best_design_of_an_oracle_is_a_floor() -> None:
+    chosen, spec = family("lenet5"), spec_of("lenet5")
+    best, chance = (floor.curve(spec, chosen, design, 0, 20, 45) for design in ("best", "random"))
+    assert best[0] == chance[0]
+    assert [s.measurements for s in best] == [13, 29, 45]
+    assert all(b.error < c.error for b, c in zip(best[1:], chance[1:], strict=True))
+    assert best[0].error > best[1].error > best[2].error

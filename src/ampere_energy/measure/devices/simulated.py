@@ -126,16 +126,19 @@ class SimulatedDevice:
         work = per_flop * block.training_flops * (1 + 8 / (8 + fill))
         return (constant + work + per_parameter * block.parameters) * self._roughness(block)
 
-    def _roughness(self, block: Block) -> float:
-        if not self.rough:
-            return 1.0
+    def cells(self, block: Block) -> list[tuple[str, float]]:
+        """What a block's roughness is drawn by, each with the standard deviation it adds to the logarithm."""
         tile = tuple(-(-width // 64) for width in block.point)
         divisible = tuple(2 if w % 8 == 0 else 1 if w % 4 == 0 else 0 for w in block.point)
         parts = ((0.7, ("tile", tile)), (0.5, ("class", tile, divisible)), (0.5, ("point", block.point)))
         place = f"{self.world}:{block.kind.work}"
         degree = math.exp(ROUGH_SCATTER * random.Random(f"{place}:degree").gauss(0, 1) - ROUGH_SCATTER**2)
-        bumps = sum(share * random.Random(f"{place}:{at}").gauss(0, 1) for share, at in parts)
-        return math.exp(self.rough * degree * bumps)
+        return [(f"{place}:{at}", self.rough * degree * share) for share, at in parts]
+
+    def _roughness(self, block: Block) -> float:
+        if not self.rough:
+            return 1.0
+        return math.exp(sum(deviation * random.Random(cell).gauss(0, 1) for cell, deviation in self.cells(block)))
 
 
 def _blocks(workload: Workload) -> tuple[Block, ...]:
