@@ -8,6 +8,14 @@ import torch
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--overwrite", action="store_true", help="write tests/golden anew instead of comparing with it")
+    parser.addoption("--every", action="store_true", help="run also tests marked thorough: more models of the same")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    thorough = [item for item in items if item.get_closest_marker("thorough")]
+    if thorough and not config.getoption("--every"):
+        config.hook.pytest_deselected(items=thorough)
+        items[:] = [item for item in items if item not in set(thorough)]
 
 
 @pytest.fixture(scope="session")

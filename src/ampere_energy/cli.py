@@ -154,7 +154,7 @@ def profile(
     budget: Annotated[str, typer.Option(help="Time for measuring, such as 60s or 2m [default: until precise].")] = "",
     points: Annotated[int, typer.Option(help="The most metered points of one kind.")] = 16,
     target: Annotated[str, typer.Option(help="Stop when members' 90 % intervals are within this share.")] = "5%",
-    rule: Annotated[str, typer.Option(help="What to measure next: guided, variance or random.")] = "guided",
+    rule: Annotated[str, typer.Option(help="What to measure next: guided, variance, random or members.")] = "guided",
     guide: Annotated[str, typer.Option(help="Of --method paper: whose variance guides, energy or time.")] = "energy",
     method: Annotated[str, typer.Option(help="ampere (blocks alone, fitted jointly) or paper.")] = "ampere",
     name: Annotated[str, typer.Option("--out", help="The profile's name or file [default: MODEL-DEVICE].")] = "",

@@ -28,7 +28,13 @@ TRACED = {"bert", "distilbert", "roberta", "gpt2", "t5", "llama"}
 """Hugging Face's models notice fake tensors, and build masks that they leave out in a real run."""
 
 
-@pytest.mark.parametrize("name", MODELS)
+USUAL = {"cnn5", "resnet18", "transformer", "lstm", "unet", "bert", "t5", "mixture_of_experts", "tied_language_model"}
+THIRD = set(list(MODELS)[2::3])
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in USUAL | THIRD else pytest.mark.thorough) for n in MODELS]
+)
 def test_rebuilt_pieces_compute_what_the_model_computes(name: str) -> None:
     """The model's weights in the rebuilt pieces, run one after the other: the same loss, and the same gradients.
 
