@@ -478,7 +478,17 @@ def test_a_named_profile_lives_with_the_user(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_campaign_resumes(folder: Path, tmp_path: Path, how: signal.Signals) -> None:
-    arguments = ["profile", f"{folder}/mine.py:mine", "--input", "5,3,16,16", "--points", "9", "--out", "p.json"]
+    arguments = [
+        "profile",
+        f"{folder}/mine.py:mine",
+        "--input",
+        "5,3,16,16",
+        "--vary",
+        "--points",
+        "9",
+        "--out",
+        "p.json",
+    ]
     command = [sys.executable, "-m", "ampere_energy", *arguments]
     child = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     log = MeasurementLog(tmp_path / "p.jsonl")
