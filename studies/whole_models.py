@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from ampere_energy.fit.campaign import captures_alone
-from ampere_energy.fit.guided import Guided
+from ampere_energy.fit.guided import REACH_90, Guided
 from ampere_energy.fit.rules import Rules
 from ampere_energy.fit.steps import steps
 from ampere_energy.measure.devices.local import LocalDevice
@@ -48,7 +48,6 @@ TEN = (
 )  # fmt: skip
 COMPILED = ("resnet18", "vit_small", "bert_base")
 RULES = Rules(precision=1e-6)
-REACH_90 = 1.645
 WHOLE = replace(REPORT, warm_up_s=3.0, budget_s=3.0)
 
 

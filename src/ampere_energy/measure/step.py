@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,17 @@ from ampere_energy.measure.measurement import Workload
 from ampere_energy.model.blocks import Block, Fragment, Kind, Role
 from ampere_energy.model.build import build
 from ampere_energy.model.layers import LOSSES
-from ampere_energy.model.objective import OWN, Inputs, Objective, chosen, objective, tensors_in, train_mode
+from ampere_energy.model.objective import (
+    OWN,
+    Inputs,
+    Objective,
+    called,
+    chosen,
+    mapped,
+    objective,
+    tensors_in,
+    train_mode,
+)
 from ampere_energy.model.program import Program
 from ampere_energy.model.rebuild import Rebuilt
 from ampere_energy.model.record import AUTOCAST
@@ -83,7 +93,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
             gradients: list[torch.Tensor | None] = []
             with _precision(training, device):
                 for part, forward, prepared in zip(parts, forwards, ready, strict=True):
-                    ends, handed = part.finish(_called(forward, part.inputs), prepared)
+                    ends, handed = part.finish(called(forward, part.inputs), prepared)
                     outputs += ends
                     gradients += handed
             if outputs:
@@ -115,7 +125,7 @@ class Part:
 
     def ready(self) -> tuple[Objective | None, list[torch.Tensor | None]]:
         """What stays the same from step to step: targets, or the gradients that are handed back."""
-        result = _called(self.module, self.inputs)
+        result = called(self.module, self.inputs)
         if self.goal is not None:
             goal = self.goal(result)
             target = None if goal.name == OWN else goal.target()
@@ -134,10 +144,6 @@ class Part:
         return [scores if target is None else goal.loss(scores, target)], [None]
 
 
-def _called(module: Callable[..., Any], inputs: Inputs) -> Any:
-    return module(**inputs) if isinstance(inputs, Mapping) else module(*inputs)
-
-
 def _parts(workload: Workload, device: torch.device) -> list[Part]:
     if isinstance(workload, ModelRef):
         return [_whole(workload, device)]
@@ -154,7 +160,7 @@ def _parts(workload: Workload, device: torch.device) -> list[Part]:
 def _whole(ref: ModelRef, device: torch.device) -> Part:
     loaded = load(ref)
     module = train_mode(loaded.module).to(device)
-    inputs = on_device(loaded.inputs, device)
+    inputs = mapped(loaded.inputs, lambda tensor: tensor.to(device))
     trained = tuple(parameter for parameter in module.parameters() if parameter.requires_grad)
     return Part(module, inputs, trained, lambda result: objective(module, result, inputs))
 
@@ -178,13 +184,6 @@ def _chain(blocks: Sequence[Block], device: torch.device) -> Part:
     return Part(module, (inputs,), tuple(module.parameters()), goal)
 
 
-def on_device(inputs: Inputs, device: torch.device) -> Inputs:
-    """Inputs where the model is."""
-    if isinstance(inputs, Mapping):
-        return {name: tensor.to(device) for name, tensor in inputs.items()}
-    return tuple(tensor.to(device) for tensor in inputs)
-
-
 def _compact(part: Part, training: Training) -> Part:
     """The part with images' channels innermost, where that is asked for."""
     if not training.channels_last:
@@ -196,10 +195,7 @@ def _compact(part: Part, training: Training) -> Part:
             return tensor
         return tensor.detach().to(memory_format=torch.channels_last).requires_grad_(tensor.requires_grad)
 
-    inputs = part.inputs
-    if isinstance(inputs, Mapping):
-        return replace(part, inputs={name: turned(tensor) for name, tensor in inputs.items()})
-    return replace(part, inputs=tuple(turned(tensor) for tensor in inputs))
+    return replace(part, inputs=mapped(part.inputs, turned))
 
 
 def _precision(training: Training, device: torch.device) -> contextlib.AbstractContextManager[Any]:

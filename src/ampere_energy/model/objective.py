@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,18 @@ def train_mode(model: nn.Module) -> nn.Module:
     with contextlib.suppress(NotImplementedError):
         model.train()
     return model
+
+
+def called(model: Callable[..., Any], inputs: Inputs) -> Any:
+    """What a model gives for its inputs, by position or by name."""
+    return model(**inputs) if isinstance(inputs, Mapping) else model(*inputs)
+
+
+def mapped(inputs: Inputs, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
+    """Inputs of the same form, each put through a function."""
+    if isinstance(inputs, Mapping):
+        return {name: function(tensor) for name, tensor in inputs.items()}
+    return tuple(function(tensor) for tensor in inputs)
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:

@@ -106,9 +106,10 @@ def _cuts(tape: Tape, openers: Sequence[bool], activations: set[int]) -> list[in
 def extract(tape: Tape, pieces: Sequence[Piece]) -> list[Program]:
     """Each piece as a program of its own; a weight that several use belongs to the first."""
     programs, owned = [], set[int]()
-    last = _last_reads(tape)
+    last, activations = _last_reads(tape), carried(tape)
+    constants = {n: place for place, call in enumerate(tape.calls) for n in call.makes if n not in activations}
     for piece in pieces:
-        programs.append(_program(tape, piece, last, owned))
+        programs.append(_program(tape, piece, last, constants, owned))
         owned.update(n for place in piece for n in tape.calls[place].reads if tape.values[n].source is Source.WEIGHT)
     return programs
 
@@ -121,10 +122,10 @@ def _last_reads(tape: Tape) -> dict[int, int]:
     return last
 
 
-def _program(tape: Tape, piece: Piece, last: dict[int, int], owned: set[int]) -> Program:
+def _program(tape: Tape, piece: Piece, last: dict[int, int], constants: dict[int, int], owned: set[int]) -> Program:
     calls = [tape.calls[place] for place in piece]
     inside = {number for call in calls for number in call.makes}
-    calls = [*_preparation(tape, piece, inside), *calls]
+    calls = [*_preparation(tape, piece, inside, constants), *calls]
     outputs = [n for call in calls if not call.once for n in call.makes if last.get(n, -1) >= piece.stop]
     numbers: dict[int, int] = {}
     values: list[Value] = []
@@ -156,19 +157,17 @@ def _renumbered(argument: Any, renumber: Any) -> Any:
     return [_renumbered(item, renumber) for item in argument] if isinstance(argument, (list, tuple)) else argument
 
 
-def _preparation(tape: Tape, piece: Piece, inside: set[int]) -> list[Call]:
+def _preparation(tape: Tape, piece: Piece, inside: set[int], constants: dict[int, int]) -> list[Call]:
     """The calls that make the integers a piece reads from outside, where they follow from inputs and constants alone.
 
     Random integers would point outside tables or mask everything; these are made once, when the block is built.
     """
-    activations = carried(tape)
-    makers = {number: place for place in range(piece.start) for number in tape.calls[place].makes}
     wanted = [n for place in piece for n in tape.calls[place].reads if n not in inside and not tape.values[n].floating]
     needed: set[int] = set()
     while wanted:
         number = wanted.pop()
-        place = makers.get(number)
-        if place is None or place in needed or number in activations:
+        place = constants.get(number)
+        if place is None or place in needed:
             continue
         needed.add(place)
         wanted += tape.calls[place].reads

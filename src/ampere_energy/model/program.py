@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from ampere_energy.errors import WidthError
-from ampere_energy.plain import digest, later
+from ampere_energy.plain import later
 
 PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag")
 """Properties of a tensor that are views of it: calls of their own, as `torch.Tensor.T.__get__`."""
@@ -218,11 +218,6 @@ class Program:
     def operations(self) -> tuple[str, ...]:
         """Names of the calls that run in every step."""
         return tuple(call.name for call in self.calls if not call.once and call.op != CHANGED)
-
-    @cached_property
-    def digest(self) -> str:
-        """Eight digits that change with any part."""
-        return digest(self)
 
     def _flops(self, call: Call) -> int:
         count = _FLOPS.get(call.name)

@@ -21,7 +21,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from ampere_energy.errors import ModelError
-from ampere_energy.model.objective import OWN, Inputs, objective, tensors_in, train_mode
+from ampere_energy.model.objective import OWN, Inputs, called, mapped, objective, tensors_in, train_mode
 from ampere_energy.model.program import CHANGED, NAMELESS, PROPERTIES, Call, Given, Source, Tape, Value
 from ampere_energy.model.source import needs_cuda
 from ampere_energy.model.training import Precision
@@ -54,7 +54,7 @@ def record(model: nn.Module, inputs: Inputs, precision: Precision = Precision.FP
     with _training(model), _quiet():
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         try:
-            given = _map(inputs, lambda t: fake.from_tensor(t))
+            given = mapped(inputs, lambda t: fake.from_tensor(t))
             with _unchanged(model), fake:  # arithmetic among buffers alone is done for real even so
                 return _record(model, inputs, given, precision)
         except ModelError:
@@ -95,7 +95,7 @@ def _record(model: nn.Module, inputs: Inputs, given: Inputs, precision: Precisio
     lower = AUTOCAST.get(precision)
     with torch.autocast("cpu", dtype=lower, enabled=lower is not None):
         with recorder, _located(model, recorder):
-            result = model(**given) if isinstance(given, Mapping) else model(*given)
+            result = called(model, given)
         loss = _loss(model, result, recorder, given)
     return recorder.tape(loss)
 
@@ -182,7 +182,7 @@ class _Recorder(TorchFunctionMode):
             read = [[_encode(a, self.number) for a in args], {k: _encode(a, self.number) for k, a in kwargs.items()}]
         except ModelError as error:
             unreadable = error  # which matters only where the call makes something
-        result = _called(func, name, args, kwargs)
+        result = _as_on_cuda(func, name, args, kwargs)
         made = [((), args[0])] if name == "__setitem__" else list(_placed(result))
         if not made or (name == "__get__" and not _is_view(func)):
             return result
@@ -258,7 +258,7 @@ def _order(tensor: torch.Tensor) -> tuple[int, ...]:
     return order if order != tuple(range(tensor.dim())) else ()
 
 
-def _called(func: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def _as_on_cuda(func: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The call's result, in the type that autocast on CUDA gives it: on a CPU it leaves some operations alone."""
     if name not in _FULL_PRECISION or not torch.is_autocast_enabled("cpu"):
         return func(*args, **kwargs)
@@ -323,12 +323,6 @@ def _placed(result: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int
     elif isinstance(result, (tuple, list)):
         for place, item in enumerate(result):
             yield from _placed(item, (*path, place))
-
-
-def _map(inputs: Inputs, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
-    if isinstance(inputs, Mapping):
-        return {name: function(tensor) for name, tensor in inputs.items()}
-    return tuple(function(tensor) for tensor in inputs)
 
 
 @contextlib.contextmanager
