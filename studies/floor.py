@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ampere_energy.fit.physics import Array
-from ampere_energy.measure.devices.simulated import SimulatedDevice, _fill
+from ampere_energy.measure.devices.simulated import SimulatedDevice, fill_of
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.variants import Variant, member
 from ampere_energy.model.zoo.families import Family, family
@@ -43,7 +43,7 @@ class Oracle:
         """Shares of a block's smooth cost, and its cells of roughness with their deviations."""
         if block not in self.seen:
             constant, per_flop, per_parameter, _ = self.device._character(block.kind)
-            fill = _fill(block)
+            fill = fill_of(block)
             parts = (
                 constant,
                 per_flop * block.training_flops * (1 + 8 / (8 + fill)),

@@ -1,12 +1,14 @@
 """Whole models of full size on a real NVIDIA card: predicted from their blocks, and measured.
 
     python -m studies.whole_models measure FOLDER PRECISION [MODEL …]     on such a machine
+    python -m studies.whole_models captured FOLDER PRECISION [MODEL …]    the same for models that ask for the mode
     python -m studies.whole_models compiled FOLDER [MODEL …]              the same for torch.compile
     python -m studies.whole_models                                       the tables, from what was recorded
 
 Each model is profiled as it is: its blocks alone, never the whole. An eager campaign meters blocks as captured graphs
 and times how long the host takes to issue them, so its records tell what both modes will cost. Then the whole model
-is measured, eager and captured, on the same card.
+is measured, eager and captured, on the same card. A model that computes otherwise when it is captured, as transformers'
+BERT does, is profiled once more as it is then.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def measure(folder: Path, names: tuple[str, ...], training: Training) -> None:
 
 def _measure(folder: Path, name: str, spec: ModelSpec, device: LocalDevice) -> None:
     ref, training = reference(name, spec.training), spec.training
-    label = f"{training.precision}-{name}" if training.mode is not Mode.COMPILE else f"compiled-{name}"
+    setting = f"{training.precision}" if training.mode is Mode.EAGER else f"{training.precision}_{training.mode}"
+    label = f"{setting}-{name}"
     campaign = Guided(spec, [], RULES, captures_alone(device, spec))
     places = [[b.name, campaign._twin(b.kind).id, list(b.point)] for b in spec.blocks]
     (folder / f"{label}.blocks.json").write_text(json.dumps(places) + "\n")
@@ -179,11 +182,14 @@ def recorded(path: Path) -> tuple[ModelSpec, list[Record]]:
 
 def table() -> list[Trial]:
     """Every recorded model in every mode."""
-    found = []
+    found: dict[tuple[str, Precision, Mode], Trial] = {}
     for path in sorted(DATA.glob("*.jsonl.gz")):
         spec, records = recorded(path)
-        found += list(trials(spec.name, spec, records))
-    return found
+        for trial in trials(spec.name, spec, records):
+            key = trial.model, trial.precision, trial.mode
+            if key not in found or trial.mode is spec.training.mode:
+                found[key] = trial
+    return list(found.values())
 
 
 def run() -> dict[str, Any]:
@@ -225,9 +231,10 @@ def main(arguments: list[str]) -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     if job == "compiled":
         measure(Path(folder), tuple(rest) or COMPILED, Training(1, mode=Mode.COMPILE))
-    else:
-        precision, *names = rest
-        measure(Path(folder), tuple(names) or TEN, Training(1, precision=Precision(precision)))
+        return
+    precision, *names = rest
+    mode = Mode.GRAPH if job == "captured" else Mode.EAGER
+    measure(Path(folder), tuple(names) or TEN, Training(1, precision=Precision(precision), mode=mode))
 
 
 if __name__ == "__main__":

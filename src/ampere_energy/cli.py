@@ -423,9 +423,8 @@ def _fail(message: str, code: int, debug: bool) -> int:
     return code
 
 
-def _one_line_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    if not issubclass(category, RuntimeWarning):  # numpy's remarks on arithmetic are not for users
-        print(f"ampere: warning: {message}", file=sys.stderr)
+def _one_line_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"ampere: warning: {message}", file=sys.stderr)
 
 
 def _training(optimizer: str, mode: str, precision: str, channels_last: bool, accumulate: int) -> Training:

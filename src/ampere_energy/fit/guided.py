@@ -255,11 +255,14 @@ class Guided:
         return replace(self.ref, widths=widths) if self.ref is not None else None
 
     def _bundles(self) -> list[Workload]:
-        """A few blocks trained side by side: what a step pays once, whatever it trains, shows in no block alone."""
+        """Blocks trained side by side: what a step pays once, whatever it trains, shows in no block alone.
+
+        The lightest, where it shows best; and all of the model, which tells what the host takes to issue them.
+        """
         if self.spec.chain and self.spec.widths:
             return []
         light = sorted(dict.fromkeys((b.kind, b.point) for b in self.spec.blocks), key=lambda kp: kp[0].flops(kp[1]))
-        groups = [light[:_SIDE_BY_SIDE], light[_SIDE_BY_SIDE : 2 * _SIDE_BY_SIDE]]
+        groups = [light[:_SIDE_BY_SIDE], [(b.kind, b.point) for b in self.spec.blocks]]
         return [
             Variant(tuple(Block("subject", self._twin(kind), point) for kind, point in group), apart=True)
             for group in groups

@@ -24,6 +24,10 @@ NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
 """Priors of how repeats differ beyond what each measurement states of itself: time, energy."""
 _ITERATIONS = 60
 _HOST_BOUND = 1.3
+_HOST_SPREAD = 0.1
+"""How much one measurement of host time scatters where too few were made to tell."""
+_HOST_PRIOR = 2
+"""How many measurements that is worth."""
 _LEAN = 0.3
 
 
@@ -248,6 +252,8 @@ def learn_host(subjects: Sequence[Subject], observations: Sequence[Observation])
     seconds = np.array([s for _, s in seen])
     weights, _ = nnls(counts / seconds[:, None], np.ones(len(seen)))
     misses = counts @ weights / seconds - 1
+    free = max(0, len(seen) - int(np.count_nonzero(weights)))
+    seen_spread = 1.4826 * float(np.median(np.abs(misses))) * math.sqrt(len(seen) / max(free, 1))
     gaps = [
         o.wall_s - o.time_s
         for o, host_s in seen
@@ -256,6 +262,6 @@ def learn_host(subjects: Sequence[Subject], observations: Sequence[Observation])
     return Host(
         base_s=float(weights[0]),
         structures=tuple(zip(names, weights[1:].tolist(), strict=True)),
-        spread=max(0.02, 1.4826 * float(np.median(np.abs(misses)))),
+        spread=math.sqrt((_HOST_PRIOR * _HOST_SPREAD**2 + free * seen_spread**2) / (_HOST_PRIOR + free)),
         gap_s=max(0.0, min(gaps, default=0.0)),
     )

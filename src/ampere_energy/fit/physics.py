@@ -160,8 +160,8 @@ def fit_mean(
         for domain, s, (start, end) in zip(domains, squared, itertools.pairwise(ends), strict=True):
             first = end - len(domain)
             farthest = _odd_shares(domain, s, found[0] / scale[0], found[start:first] / scale[start:first])
-            beyond = np.maximum(farthest / scale[first:end] - 1, 0.0)
-            hold[first:end] = np.where(relative[:, first:end].any(0), _HOLD * beyond, 0.0)
+            seen = relative[:, first:end].any(0)
+            hold[first:end][seen] = _HOLD * np.maximum(farthest[seen] / scale[first:end][seen] - 1, 0.0)
     found = found / scale
     parts = [tuple(map(float, found[a:b])) for a, b in itertools.pairwise(ends)]
     return Mean(float(found[0]), tuple(parts))

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ampere_energy.errors import CoverageError, FileError
-from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.nets import NetFit, Prediction
 from ampere_energy.fit.physics import Array
 
 _SURE = 1e-3
@@ -52,15 +52,19 @@ def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
         kinds: the blocks' subjects, by their places.
         points: for each block, the widths (N, axes) in all N networks.
     """
-    found = fit.predict(kinds, points)
+    host_s = host_time(fit, kinds) if fit.host is not None else 0.0
+    return whole(fit, fit.predict(kinds, points), host_s, fit.host.spread * host_s if fit.host is not None else 0.0)
+
+
+def whole(fit: NetFit, found: Prediction, host_s: float, host_std_s: float) -> Steps:
+    """Whole steps from what the device does, and from how long the host takes to issue one."""
     busy_s, busy_j = found.time_s, found.energy_j
     if fit.host is None or fit.idle_w is None:
         wall_s, energy_j, spread = busy_s, busy_j, np.sqrt(found.energy_var)
         waits = np.zeros_like(busy_s)
     else:
-        host_s = host_time(fit, kinds)
         device_s = busy_s + fit.host.gap_s
-        scatter = max(fit.host.spread * host_s, _SURE * host_s, 1e-12)
+        scatter = max(host_std_s, _SURE * host_s, 1e-12)
         z = (host_s - device_s) / scatter
         waits = ndtr(z)
         wall_s = device_s + (host_s - device_s) * waits + scatter * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
@@ -70,7 +74,7 @@ def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
         variance = busy_j**2 * found.energy_var + by_time**2 * found.time_var
         variance += 2 * busy_j * by_time * found.joint_var + by_host**2
         spread = np.sqrt(np.maximum(variance, 0.0)) / energy_j
-    if not all(np.isfinite(part).all() for part in (energy_j, wall_s, spread)):
+    if not all(np.isfinite(part).all() for part in (energy_j, wall_s, spread, found.block_energy_j)):
         raise FileError("the profile gives no finite energy for this model", "profile again")
     other = energy_j - found.block_energy_j.sum(1)
     return Steps(energy_j, wall_s, spread, found.block_energy_j, found.block_time_s, other, busy_s / wall_s, 1 - waits)

@@ -39,7 +39,7 @@ def parse(model: nn.Module, example: Example, *, training: Training | None = Non
     """
     inputs = as_inputs(example)
     settings = _batch(inputs, training)
-    tape = record(model, inputs, settings.precision)
+    tape = record(model, inputs, settings)
     spec = _assemble(tape, settings, name or type(model).__name__, _unused(model, tape))
     return _chained(spec)
 
@@ -51,7 +51,7 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     that changes what the model does, such as a number of layers, is followed by none.
     """
     loaded = load(ref)
-    tape = record(loaded.module, loaded.inputs, ref.training.precision)
+    tape = record(loaded.module, loaded.inputs, ref.training)
     about = _batch(loaded.inputs, ref.training), str(ref), _unused(loaded.module, tape)
     spec = _chained(_assemble(tape, *about))
     if spec.widths == ref.widths or not ref.widths:
@@ -74,7 +74,7 @@ def _sibling(ref: ModelRef, tape: Tape, moves: Mapping[int, int]) -> Tape | None
     widths = tuple(width + moves.get(place, 0) for place, width in enumerate(ref.widths))
     try:
         loaded = load(replace(ref, widths=widths))
-        other = record(loaded.module, loaded.inputs, ref.training.precision)
+        other = record(loaded.module, loaded.inputs, ref.training)
     except ModelError:
         return None
     return other if [c.op for c in other.calls] == [c.op for c in tape.calls] else None

@@ -24,7 +24,7 @@ from ampere_energy.errors import ModelError
 from ampere_energy.model.objective import OWN, Inputs, called, mapped, objective, tensors_in, train_mode
 from ampere_energy.model.program import CHANGED, NAMELESS, PROPERTIES, Call, Given, Source, Tape, Value
 from ampere_energy.model.source import needs_cuda
-from ampere_energy.model.training import Precision
+from ampere_energy.model.training import Mode, Precision, Training
 
 _CONVERSIONS = {
     "to", "type", "type_as", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda",
@@ -38,32 +38,34 @@ _FULL_PRECISION = {
     "acos", "asin", "cosh", "sinh", "tan", "erfinv", "renorm", "logsumexp", "poisson_nll_loss", "huber_loss",
 }  # fmt: skip
 """Operations that autocast on CUDA computes in fp32, whatever they are given."""
+PLAIN = Training(1)
 _UNKNOWN = 0, 2
 """Range of integers nobody knows: any table has rows 0 and 1."""
 
 
-def record(model: nn.Module, inputs: Inputs, precision: Precision = Precision.FP32) -> Tape:
+def record(model: nn.Module, inputs: Inputs, training: Training = PLAIN) -> Tape:
     """What a model does with its inputs in one training step's forward pass.
 
-    Under autocast, activations pass from block to block in the types that autocast on CUDA gives them.
+    Under autocast, activations pass from block to block in the types that autocast on CUDA gives them. A model that
+    asks whether it is being captured as a graph is told what the mode will make true.
 
     Raises:
         ModelError: the model does not run on the inputs, or gives nothing that can be trained.
     """
     _check(model)
-    with _training(model), _quiet():
+    with _in_training(model), _quiet(), _capturing(training.mode is Mode.GRAPH):
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         try:
             given = mapped(inputs, lambda t: fake.from_tensor(t))
             with _unchanged(model), fake:  # arithmetic among buffers alone is done for real even so
-                return _record(model, inputs, given, precision)
+                return _record(model, inputs, given, training.precision)
         except ModelError:
             raise
         except Exception:  # noqa: BLE001 - what needs numbers, or cannot be faked, only a real run can show
             pass
         try:
             with _unchanged(model):
-                return _record(model, inputs, inputs, precision)
+                return _record(model, inputs, inputs, training.precision)
         except ModelError:
             raise
         except Exception as error:
@@ -353,7 +355,18 @@ def _located(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _training(model: nn.Module) -> Iterator[None]:
+def _capturing(answer: bool) -> Iterator[None]:
+    """Answers a model that asks whether it is being captured: some, such as transformers' masks, compute otherwise."""
+    asked = torch.cuda.is_current_stream_capturing
+    torch.cuda.is_current_stream_capturing = lambda: answer
+    try:
+        yield
+    finally:
+        torch.cuda.is_current_stream_capturing = asked
+
+
+@contextlib.contextmanager
+def _in_training(model: nn.Module) -> Iterator[None]:
     """Training mode, as a training loop would set it, and each module's own mode back afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     train_mode(model)

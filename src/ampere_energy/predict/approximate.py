@@ -14,22 +14,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import block_diag
-from scipy.special import ndtr
 
 from ampere_energy.errors import FileError, RequestError
 from ampere_energy.fit.across import Across, Guess
-from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.nets import NetFit, Prediction
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference, Traits, spread_out, traits_of
-from ampere_energy.fit.steps import Steps
+from ampere_energy.fit.steps import Steps, whole
 from ampere_energy.model.blocks import Block
 
 TOGETHER = 0.8
 """Correlation of the errors of an approximated block's time and energy."""
 _MOST_REFERENCES = 1024
 _MOST_VARIANCE = 50.0
-_SURE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +90,17 @@ def approximated(
     block_s[guessed], block_s[~guessed] = times.expected[1:], known.block_time_s
     block_j[guessed], block_j[~guessed] = energies.expected[1:], known.block_energy_j
     block_std[guessed], block_std[~guessed] = np.sqrt(np.diagonal(joules.covariance)), known.block_std
-    step = _step(
-        nets,
-        _host(blocks, references, nets),
-        times,
-        energies,
-        covariance_of_sums(times, energies, cross),
-        block_s * times.to_median,
-        block_j * energies.to_median,
+    device = Prediction(
+        np.array([times.median]),
+        np.array([energies.median]),
+        np.array([times.variance]),
+        np.array([energies.variance]),
+        np.array([covariance_of_sums(times, energies, cross)]),
+        block_s[None, :] * times.to_median,
+        block_j[None, :] * energies.to_median,
+        np.array([energies.expected.sum()]),
     )
-    return Approximation(step, block_std)
+    return Approximation(whole(nets, device, *_host(blocks, references, nets)), block_std)
 
 
 def _references(profile: Profile) -> list[Reference]:
@@ -201,40 +200,3 @@ def _host(blocks: Sequence[Block], references: Sequence[Reference], nets: NetFit
 def _issued(traits: Traits) -> Traits:
     """What the host sees of a block."""
     return Traits("host", traits.calls, 0.0, 0.0, 0.0)
-
-
-def _step(
-    nets: NetFit,
-    host: tuple[float, float],
-    times: Parts,
-    energies: Parts,
-    joint_var: float,
-    block_s: Array,
-    block_j: Array,
-) -> Steps:
-    """The whole step from its resources, as `fit.steps` has it."""
-    busy_s, busy_j = times.median, energies.median
-    wall_s, energy_j, waits, variance = busy_s, busy_j, 0.0, busy_j**2 * energies.variance
-    if nets.host is not None and nets.idle_w is not None:
-        host_s, deviation_s = host
-        scatter = max(deviation_s, _SURE * host_s, 1e-12)
-        device_s = busy_s + nets.host.gap_s
-        z = (host_s - device_s) / scatter
-        waits = float(ndtr(z))
-        wall_s = device_s + (host_s - device_s) * waits + scatter * math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-        energy_j += nets.idle_w * max(wall_s - busy_s, 0.0)
-        by_time, by_host = -nets.idle_w * waits * busy_s, nets.idle_w * waits * scatter
-        variance += by_time**2 * times.variance + 2 * busy_j * by_time * joint_var + by_host**2
-    spread = math.sqrt(max(variance, 0.0)) / energy_j
-    if not all(map(math.isfinite, (energy_j, wall_s, spread))) or not np.isfinite(block_j).all():
-        raise FileError("the profile gives no finite energy for this model", "profile again")
-    return Steps(
-        np.array([energy_j]),
-        np.array([wall_s]),
-        np.array([spread]),
-        block_j[None, :],
-        block_s[None, :],
-        np.array([energy_j - block_j.sum()]),
-        np.array([busy_s / wall_s]),
-        np.array([1 - waits]),
-    )

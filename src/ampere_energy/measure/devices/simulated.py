@@ -122,7 +122,7 @@ class SimulatedDevice:
 
     def _energy_j(self, block: Block) -> float:
         constant, per_flop, per_parameter, _ = self._character(block.kind)
-        fill = _fill(block)
+        fill = fill_of(block)
         work = per_flop * block.training_flops * (1 + 8 / (8 + fill))
         return (constant + work + per_parameter * block.parameters) * self._roughness(block)
 
@@ -141,7 +141,7 @@ class SimulatedDevice:
         return math.exp(sum(deviation * random.Random(cell).gauss(0, 1) for cell, deviation in self.cells(block)))
 
 
-def _fill(block: Block) -> float:
+def fill_of(block: Block) -> float:
     """How wide a block is: what decides how well it fills a device."""
     kind = block.kind
     if isinstance(kind, Fragment):
