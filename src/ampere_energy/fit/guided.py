@@ -257,12 +257,14 @@ class Guided:
     def _bundles(self) -> list[Workload]:
         """Blocks trained side by side: what a step pays once, whatever it trains, shows in no block alone.
 
-        The lightest, where it shows best; and all of the model, which tells what the host takes to issue them.
+        The lightest, where it shows best; and all of an eager model, which tells what the host takes to issue them.
         """
         if self.spec.chain and self.spec.widths:
             return []
         light = sorted(dict.fromkeys((b.kind, b.point) for b in self.spec.blocks), key=lambda kp: kp[0].flops(kp[1]))
-        groups = [light[:_SIDE_BY_SIDE], [(b.kind, b.point) for b in self.spec.blocks]]
+        groups = [light[:_SIDE_BY_SIDE]]
+        if self.spec.training.mode is Mode.EAGER:
+            groups.append([(b.kind, b.point) for b in self.spec.blocks])
         return [
             Variant(tuple(Block("subject", self._twin(kind), point) for kind, point in group), apart=True)
             for group in groups
