@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from studies.models import MODELS
-from torch import nn
+from torch import fx, nn
 
 from ampere_energy.errors import RequestError
 from ampere_energy.measure import step as steps
@@ -236,7 +236,7 @@ def test_adapters_train_and_what_they_adapt_does_not() -> None:
 
 FACTORIES = """
 import torch
-from torch import nn
+from torch import fx, nn
 
 class Own(nn.Module):
     def __init__(self):
@@ -302,6 +302,38 @@ def test_a_chain_is_one_module_that_ends_in_its_loss() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_every_block_is_compiled_however_many_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[fx.GraphModule] = []
+
+    def backend(graph: fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., Any]:
+        compiled.append(graph)
+        return graph.forward
+
+    compile_ = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda module: compile_(module, backend=backend))
+    spec = spec_of("resnet18", mode=Mode.COMPILE)
+    blocks = [block for block in spec.blocks if isinstance(block.kind, Fragment)]
+    blocks = [block for _ in range(2) for block in blocks]
+    assert len(blocks) > torch._dynamo.config.recompile_limit, "no limit is reached"
+    for block in blocks:
+        before = len(compiled)
+        step_of(alone(block.kind, block.point)).run()
+        assert len(compiled) > before
+    before = len(compiled)
+    step_of(Variant(tuple(blocks), apart=True)).run()
+    assert len(compiled) >= before + len(blocks)
+
+
+def test_issuing_takes_the_host_at_least_as_long_as_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, costs = [0.0], iter([9.0] * steps._ISSUES + [2.0, 1.0] * steps._ISSUES)
+    monkeypatch.setattr(steps.time, "perf_counter", lambda: clock[0])
+
+    def run() -> None:
+        clock[0] += next(costs)
+
+    assert steps.issue_s(Step(run, nn.Identity(), CPU)) == 1.0, "warm, and not the first after a wait"
+
+
 def test_graphs_need_a_card() -> None:
     with pytest.raises(RuntimeError, match="CUDA devices only; use --mode eager or compile"):
         training_step(ref_of("lenet5"), CPU, Mode.GRAPH)

@@ -15,6 +15,7 @@ from ampere_energy.errors import ModelError
 from ampere_energy.model.objective import Inputs
 from ampere_energy.model.program import Source, Tape
 from ampere_energy.model.record import record
+from ampere_energy.model.training import Mode, Training
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -241,3 +242,21 @@ def test_arguments_that_json_lacks() -> None:
         assert part in written
     for part in ('{"torch": "contiguous_format"}', '{"device": true}', "null"):
         assert part in written
+
+
+def test_a_model_that_asks_is_told_whether_it_will_be_captured() -> None:
+    class Asks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sin(self.layer(x)) if torch.cuda.is_current_stream_capturing() else torch.cos(self.layer(x))
+
+    def names(mode: Mode) -> set[str]:
+        return {call.name for call in record(Asks(), (torch.randn(6, 8),), Training(6, mode=mode)).calls}
+
+    asked = torch.cuda.is_current_stream_capturing
+    assert "sin" in names(Mode.GRAPH)
+    assert "cos" in names(Mode.EAGER)
+    assert torch.cuda.is_current_stream_capturing is asked

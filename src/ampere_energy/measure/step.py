@@ -80,7 +80,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
     modules = nn.ModuleList(part.module for part in parts)
     trained = [weight for part in parts for weight in part.trained]
     optimizer = _optimizer(trained, training, device) if trained else None
-    forwards = [torch.compile(part.module) if mode is Mode.COMPILE else part.module for part in parts]
+    forwards: list[Callable[..., Any]] = _compiled(parts) if mode is Mode.COMPILE else [p.module for p in parts]
     leaves = [tensor for part in parts for tensor in tensors_in(part.inputs) if tensor.requires_grad]
 
     def step() -> None:
@@ -142,6 +142,13 @@ class Part:
         scores, [target] = chosen(result), prepared
         assert scores is not None
         return [scores if target is None else goal.loss(scores, target)], [None]
+
+
+def _compiled(parts: Sequence[Part]) -> list[Callable[..., Any]]:
+    """The parts' modules compiled, each in full: torch runs eagerly what it has compiled too often."""
+    torch._dynamo.reset()
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, len(parts) + 1)
+    return [torch.compile(part.module) for part in parts]
 
 
 def _parts(workload: Workload, device: torch.device) -> list[Part]:
