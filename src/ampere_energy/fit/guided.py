@@ -364,15 +364,16 @@ def observation(net: Net, record: Record, energy_error: float, eager: bool) -> O
     """A record as the fit sees it; None where nothing ran. Only eager steps wait for the host."""
     if record.infeasible is not None:
         return None
+    apart = isinstance(record.workload, Variant) and record.workload.apart
     if isinstance(record, Timing):
         assert record.device_s is not None
-        return Observation(net, record.device_s, None, 0.0, host_s=record.host_s if eager else None)
+        return Observation(net, record.device_s, None, 0.0, host_s=record.host_s if eager else None, apart=apart)
     windows = record.busy or record.windows
     time_s, energy_j = _median(durations, windows), _median(energies, windows)
     error = record.time_std_s / record.time_s
     if not (eager and record.busy):
-        return Observation(net, time_s, energy_j, error, energy_error)
-    return Observation(net, time_s, energy_j, error, energy_error, record.host_s, record.time_s)
+        return Observation(net, time_s, energy_j, error, energy_error, apart=apart)
+    return Observation(net, time_s, energy_j, error, energy_error, record.host_s, record.time_s, apart)
 
 
 def _median(values: object, windows: Sequence[Window]) -> float:

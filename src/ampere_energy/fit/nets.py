@@ -76,6 +76,7 @@ class Observation:
         time_error, energy_error: relative standard errors.
         host_s: how long the host takes to issue the step; None where host and device are one.
         wall_s: how long a step really takes, host and device together; None where it was not run so.
+        apart: its blocks did not feed each other, so that it tells nothing of what they cost in company.
     """
 
     blocks: Net
@@ -85,6 +86,7 @@ class Observation:
     energy_error: float = 0.0
     host_s: float | None = None
     wall_s: float | None = None
+    apart: bool = later(False)
 
     def __post_init__(self) -> None:
         positive = [v for v in (self.time_s, self.energy_j, self.host_s, self.wall_s) if v is not None]
@@ -324,8 +326,8 @@ class Rows:
         self._row = np.array([r for r, _ in entries])
         self._atom = np.array([a for _, a in entries])
         self._mean = np.where(self.is_energy[self._row], means[True][self._atom], means[False][self._atom])
-        blocks = np.array([len(observations[n].blocks) for n in self.net])
-        self.company = (blocks - 1) / blocks
+        together = np.array([1 if observations[n].apart else len(observations[n].blocks) for n in self.net])
+        self.company = (together - 1) / together
         identity = {net: i for i, net in enumerate(dict.fromkeys(o.blocks for o in observations))}
         self.identity = np.array([identity[observations[n].blocks] for n in self.net])
 
