@@ -37,6 +37,7 @@ from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import (
     Domain,
+    Phase,
     Variant,
     WidthRange,
     alone,
@@ -117,7 +118,7 @@ class Guided:
                 return False
             self._records.append((self._member(workload.widths), record))
             return True
-        if any(self._original(b.kind) not in self.domains for b in workload.blocks):
+        if workload.phase is not Phase.STEP or any(self._original(b.kind) not in self.domains for b in workload.blocks):
             return False
         self._records.append((self.net(workload), record))
         return True

@@ -39,11 +39,12 @@ class Procedure:
         windows: the least number of windows.
         ticks: the least number of the counter's ticks in a window.
         window_s: the least length of a window.
-        warm_up_s: the longest warm-up, but at least two looks at step time and power.
+        warm_up_s: the longest warm-up, but at least two looks at step time and power; 0 for none.
         steady: the warm-up ends when step time and power change by less than this share.
         target: windows are added until the 95 % confidence interval is within this share of the value …
         budget_s: … or until the windows have taken this long.
         deadline_s: when to give the measurement up.
+        iterations: the least number of steps in a window.
     """
 
     windows: int
@@ -54,6 +55,7 @@ class Procedure:
     target: float | None = None
     budget_s: float = 0.0
     deadline_s: float = 120.0
+    iterations: int = 1
 
 
 POINT = Procedure(windows=2, ticks=5, window_s=0.18, warm_up_s=0.4, steady=0.02)

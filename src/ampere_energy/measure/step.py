@@ -32,6 +32,7 @@ from ampere_energy.model.rebuild import Rebuilt
 from ampere_energy.model.record import AUTOCAST
 from ampere_energy.model.source import ModelRef, load
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
+from ampere_energy.model.variants import Phase, Variant
 
 _LEARNING_RATE = 1e-12
 """Nobody wants the synthetic task learnt: weights that hold still let the thousandth step cost what the first did.
@@ -53,11 +54,13 @@ class Step:
         run: issues one step; on a CUDA device it returns before the device is done.
         module: what is trained.
         device: where.
+        prepare: what must be done once before, on the stream that the steps will run on; None for nothing.
     """
 
     run: Callable[[], None]
     module: nn.Module
     device: torch.device
+    prepare: Callable[[], None] | None = None
 
     def wait(self) -> None:
         """Waits until the device is done."""
@@ -83,25 +86,58 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
     forwards: list[Callable[..., Any]] = _compiled(parts) if mode is Mode.COMPILE else [p.module for p in parts]
     leaves = [tensor for part in parts for tensor in tensors_in(part.inputs) if tensor.requires_grad]
 
-    def step() -> None:
+    def clear() -> None:
         if optimizer is not None:
             optimizer.zero_grad(set_to_none=True)
         for leaf in leaves:
             leaf.grad = None
+
+    def pass_on() -> Ends:
+        outputs: list[torch.Tensor] = []
+        gradients: list[torch.Tensor | None] = []
+        with _precision(training, device):
+            for part, forward, prepared in zip(parts, forwards, ready, strict=True):
+                ends, handed = part.finish(called(forward, part.inputs), prepared)
+                outputs += ends
+                gradients += handed
+        return outputs, gradients
+
+    def step() -> None:
+        clear()
         for _ in range(training.accumulate):
-            outputs: list[torch.Tensor] = []
-            gradients: list[torch.Tensor | None] = []
-            with _precision(training, device):
-                for part, forward, prepared in zip(parts, forwards, ready, strict=True):
-                    ends, handed = part.finish(called(forward, part.inputs), prepared)
-                    outputs += ends
-                    gradients += handed
+            outputs, gradients = pass_on()
             if outputs:
                 torch.autograd.backward(outputs, gradients)
         if optimizer is not None:
             optimizer.step()
 
-    found = Step(step, modules, device)
+    held: list[Ends] = []
+
+    def hold() -> None:
+        held[:] = [pass_on()]
+
+    def forward_only() -> None:
+        pass_on()
+
+    def back() -> None:
+        clear()
+        torch.autograd.backward(*held[0], retain_graph=True)
+
+    def update() -> None:
+        if optimizer is None:
+            raise RuntimeError("nothing is updated here")
+        optimizer.step()
+
+    phases: dict[Phase, tuple[Callable[[], None], Callable[[], None] | None]] = {
+        Phase.STEP: (step, None),
+        Phase.FORWARD: (forward_only, None),
+        Phase.BACKWARD: (back, hold),
+        Phase.UPDATE: (update, step),
+    }
+    run, prepare = phases[workload.phase if isinstance(workload, Variant) else Phase.STEP]
+    if prepare is not None:
+        prepare()
+    found = Step(run, modules, device, prepare)
     return captured(found) if mode is Mode.GRAPH else found
 
 
@@ -222,11 +258,13 @@ def captured(step: Step) -> Step:
     side = torch.cuda.Stream(step.device)  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream(step.device))
     with torch.cuda.stream(side):
+        if step.prepare is not None:
+            step.prepare()
         for _ in range(3):  # lazy initialisation must not happen during capture
             step.run()
     torch.cuda.current_stream(step.device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=side if step.prepare is not None else None):
         step.run()
     return Step(graph.replay, step.module, step.device)
 

@@ -36,7 +36,7 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
     per_step_s, steady = _warm_up(step, recorder, procedure)
     # A window a tick longer than needed is never too short for the counter.
     length_s = max(procedure.window_s, (procedure.ticks + 1) * recorder.info.tick_s)
-    iterations = math.ceil(length_s / per_step_s)
+    iterations = max(procedure.iterations, math.ceil(length_s / per_step_s))
     start_s = time.monotonic()
     found: list[EnergyOver] = []
     windows: list[Window] = []
@@ -121,10 +121,14 @@ def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
 
 
 def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[float, bool]:
-    """Seconds of one step once warm, and whether it was steady."""
+    """Seconds of one step once warm, and whether it was steady; of none, those of the second step."""
     step.run()
     step.wait()
     start_s = time.monotonic()
+    if not procedure.warm_up_s:
+        step.run()
+        step.wait()
+        return time.monotonic() - start_s, True
     chunk_s = max(procedure.warm_up_s / 10, (procedure.ticks + 1) * recorder.info.tick_s)
     count = 1
     last: tuple[float, float] | None = None

@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from ampere_energy.errors import RequestError, WidthError
@@ -82,16 +83,27 @@ class WidthRange:
 Domain = tuple[WidthRange, ...]
 
 
+class Phase(StrEnum):
+    """What of a training step is run: all of it, or one part over and over, as operator profilers do."""
+
+    STEP = "step"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    UPDATE = "update"
+
+
 @dataclass(frozen=True)
 class Variant:
     """A trainable network of one or more blocks, as plain data any device can be asked to run.
 
     Attributes:
         apart: the blocks do not feed each other: each reads and is trained on its own, all in one step.
+        phase: what of the step is run.
     """
 
     blocks: tuple[Block, ...]
     apart: bool = later(False)
+    phase: Phase = later(Phase.STEP)
 
     def __post_init__(self) -> None:
         if not self.blocks:
@@ -112,7 +124,8 @@ class Variant:
         return self.blocks[0].kind.training
 
     def __str__(self) -> str:
-        return (" | " if self.apart else " → ").join(f"{block.kind.id}{list(block.point)}" for block in self.blocks)
+        blocks = (" | " if self.apart else " → ").join(f"{block.kind.id}{list(block.point)}" for block in self.blocks)
+        return blocks if self.phase is Phase.STEP else f"{self.phase} of {blocks}"
 
 
 @dataclass(frozen=True)

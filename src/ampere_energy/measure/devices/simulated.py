@@ -28,8 +28,10 @@ from ampere_energy.measure.measurement import (
 )
 from ampere_energy.model.blocks import AnyKind, Block, Fragment
 from ampere_energy.model.source import ModelRef
-from ampere_energy.model.variants import Variant
+from ampere_energy.model.variants import Phase, Variant
 
+_SHARES = {Phase.STEP: 1.0, Phase.FORWARD: 0.4, Phase.BACKWARD: 0.7, Phase.UPDATE: 0.1}
+"""What parts of a step take when they run by themselves: more together than the step, as on real devices."""
 ROUGH_SCATTER = 0.75
 """How much works differ in roughness, as a standard deviation of logarithms: what the recorded H200 blocks show."""
 
@@ -78,10 +80,10 @@ class SimulatedDevice:
 
     def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
         """The true cost of the workload with fresh noise, the same again for the same order of asking."""
-        blocks = _blocks(workload)
+        blocks, share = _blocks(workload), _SHARES[workload.phase] if isinstance(workload, Variant) else 1.0
         repeat = self._asked[workload] = self._asked.get(workload, -1) + 1
         noise = random.Random(f"{self.seed}:{workload}:{repeat}")
-        energy_j, time_s = self.true_energy_j(blocks), self.true_time_s(blocks)
+        energy_j, time_s = share * self.true_energy_j(blocks), share * self.true_time_s(blocks)
         spread = self.noise / median_error(procedure.windows)
         windows = tuple(
             Window(energy_j * max(0.1, noise.gauss(1, spread)), time_s * max(0.1, noise.gauss(1, spread)), 1)
