@@ -14,12 +14,10 @@ BERT does, is profiled once more as it is then.
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
 import multiprocessing
 import statistics
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -166,10 +164,7 @@ def with_mode(spec: ModelSpec, mode: Mode) -> ModelSpec:
 
 def recorded(path: Path) -> tuple[ModelSpec, list[Record]]:
     """A model's blocks and records, as they were written."""
-    with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / "log.jsonl"
-        plain.write_bytes(gzip.decompress(path.read_bytes()))
-        records = MeasurementLog(plain).read()
+    records = MeasurementLog(path.with_suffix("")).read()
     blocks = (b for r in records if isinstance(r.workload, Variant) for b in r.workload.blocks)
     kinds = {block.kind.id: block.kind for block in blocks}
     name = path.name.removesuffix(".jsonl.gz")

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from ampere_energy.model.source import ModelRef
     from ampere_energy.model.training import Training
     from ampere_energy.model.variants import WidthRange
+    from ampere_energy.predict.evaluate import Trials
 
+_STARTED_S = time.monotonic()
 app = typer.Typer(
     help="What training a neural network on a device will cost, in joules, seconds and battery, before you run it.",
     add_completion=False,
@@ -335,23 +338,112 @@ def measure(
 
 @app.command()
 def evaluate(
-    family_name: Annotated[str, typer.Argument(metavar="FAMILY", help="A built-in family.")],
-    profile: ProfileName,
+    family_name: Annotated[
+        str, typer.Argument(metavar="FAMILY", help="A built-in family; with --recorded also all of them: all.")
+    ],
+    profile: Annotated[str, typer.Option("--profile", help="A profile's name or file, to be tried here.")] = "",
+    recorded: Annotated[Path | None, typer.Option(help="Score what was recorded in this folder; no hardware.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Profile, measure members, and keep all logs here.")] = None,
     models: Annotated[int, typer.Option(help="How many unseen members to measure.")] = 20,
     seed: Annotated[int, typer.Option(help="Another seed draws other members.")] = 0,
     input: Input = None,
     width_step: WidthStep = 1,
     level: Level = 0.9,
+    device: Annotated[str, typer.Option("--device", help="Of --record: cpu, cuda or simulated[:NOISE].")] = "cpu",
+    optimizer: OptimizerName = "sgd",
+    mode: ModeName = "eager",
+    precision: PrecisionName = "fp32",
+    budget: Annotated[str, typer.Option(help="Of --record: time for each campaign.")] = "90s",
+    parts: Annotated[
+        str, typer.Option(help="Of --record: campaign,members,short,refined,operators,paper [default: all].")
+    ] = "",
+    meter: MeterName = "",
+    watts_per_core: Watts = None,
+    threads: Threads = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predicts unseen members of a family, measures them on this device, and compares."""
-    from ampere_energy.model.zoo.families import family as find_family
-
+    """Predicts unseen members of a family, measures them, and compares AMPERE with other methods."""
+    if sum(given is not None for given in (profile or None, recorded, record)) != 1:
+        raise RequestError("evaluate needs one of --profile, --recorded and --record", "give one of them")
     if ":" in family_name:
         raise RequestError(f"{family_name} has no members to draw", "evaluate takes a family; see ampere models")
     if models < 1:
         raise RequestError(f"--models {models}", "give at least 1")
+    if recorded is not None:
+        sets = _recorded(family_name, recorded, level)
+    elif record is not None:
+        from ampere_energy.model.zoo.families import family as find_family
+        from ampere_energy.predict.evaluate import rescore
+        from ampere_energy.predict.experiment import Part, drawn, load
+        from ampere_energy.predict.experiment import record as run
+
+        training = _training(optimizer, mode, precision, False, 1)
+        shape = numbers(input[0], "--input") if input else find_family(family_name).input
+        asked = drawn(
+            family_name,
+            shape,
+            replace(training, batch=shape[0]),
+            models=models,
+            seed=seed,
+            step=width_step,
+            budget_s=seconds(budget) or 90.0,
+        )
+        wanted = [choice(Part, name, "--parts") for name in parts.split(",")] if parts else list(Part)
+        if busy := _busy(device):
+            _say(busy)
+        with _device(device, meter, watts_per_core, threads) as opened, err.status("starting the device") as status:
+
+            def observe(part: Part, told: Any) -> None:
+                line = told if isinstance(told, str) else f"{told.measurements} measured in {told.spent_s:.0f} s"
+                status.update(f"{part}: {line}")
+                if not err.is_terminal and isinstance(told, str):
+                    _say(f"{part}: {line}")
+
+            run(asked, record, opened, parts=wanted, started_s=_STARTED_S, observe=observe)
+        sets = rescore(load(record), level=level)
+    else:
+        sets = [_tried(family_name, profile, models, seed, input, width_step, level)]
+    from ampere_energy.show.plainly import evaluation_json
+    from ampere_energy.show.tables import evaluation_table
+
+    if report is not None:
+        from ampere_energy.show.report import evaluation_report
+
+        _write(report, evaluation_report(evaluation_json(sets)))
+    _show(as_json, lambda: evaluation_json(sets), lambda: evaluation_table(sets))
+    if report is not None:
+        _say(f"report {report}")
+
+
+def _recorded(family_name: str, folder: Path, level: float) -> list[Trials]:
+    """The experiments in a folder, or in folders of it."""
+    from ampere_energy.model.zoo.families import family as find_family
+    from ampere_energy.predict.evaluate import rescore
+    from ampere_energy.predict.experiment import load
+
+    wanted = None if family_name == "all" else find_family(family_name).name
+    folders = sorted(path.parent for path in folder.glob("**/experiment.json"))
+    if not folders:
+        raise FileError(f"there is no experiment in {folder}", "record one with --record")
+    found = []
+    with err.status("scoring") as status:
+        for place in folders:
+            status.update(f"scoring {place}")
+            experiment = load(place)
+            if wanted in (None, experiment.experiment.family):
+                found += rescore(experiment, level=level)
+    if not found:
+        raise RequestError(f"{folder} has no experiment on {wanted}", "name another family, or all")
+    return found
+
+
+def _tried(
+    family_name: str, profile: str, models: int, seed: int, input: list[str] | None, width_step: int, level: float
+) -> Trials:
+    """A profile tried on members that are measured now."""
+    from ampere_energy.model.zoo.families import family as find_family
+
     family = find_family(family_name).aligned(width_step)
     learnt = load_profile(profile)
     shape = input or [",".join(map(str, (learnt.training.batch, *family.input[1:])))]
@@ -359,9 +451,6 @@ def evaluate(
     members = [_ref(family_name, shape, widths, learnt.training) for widths in drawn]
     from ampere_energy.measure.devices import reopen
     from ampere_energy.predict.evaluate import evaluate as run
-    from ampere_energy.show.plainly import evaluation_json
-    from ampere_energy.show.report import evaluation_report
-    from ampere_energy.show.tables import evaluation_table
 
     if busy := _busy(learnt.device.name):
         _say(busy)
@@ -373,15 +462,10 @@ def evaluate(
                 _say(f"measured {done} of {2 * models}")
 
         try:
-            trials = run(members, learnt, device, level=level, observe=observe)
+            return run(members, learnt, device, level=level, observe=observe)
         except CoverageError as error:
             largest = _ref(family_name, shape, "", learnt.training)
             raise CoverageError(error.what, f"run {_profile_command(largest, learnt, profile)}") from error
-    if report is not None:
-        _write(report, evaluation_report(trials, learnt))
-    _show(as_json, lambda: evaluation_json(family, trials, learnt), lambda: evaluation_table(trials, learnt))
-    if report is not None:
-        _say(f"report {report}")
 
 
 def _say(message: str) -> None:
@@ -488,10 +572,7 @@ def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[Model
         raise RequestError(f"--width-step {step}", "give at least 1")
     known = FAMILIES.get(ref.source)
     if known:
-        family = known.aligned(step)
-        counts = [WidthRange(width, width) for width in spec.widths[: family.counts]]
-        varied = zip(family.ranges[family.counts :], spec.widths[family.counts :], strict=True)
-        return spec, [*counts, *(allowed.up_to(width) for allowed, width in varied)]
+        return spec, known.aligned(step).up_to(spec.widths)
     if vary and not spec.widths:
         raise RequestError(
             f"--vary with {ref.source}, whose blocks are not a chain of layers with widths",

@@ -2,15 +2,18 @@
 
 A line is written whole under an exclusive lock and synced to disk before `append` returns; a measurement
 that was acknowledged is there after any crash. A writer killed in mid-line leaves a torn last line: readers
-drop it with a warning, and the next writer cuts it off. Logs are never rewritten.
+drop it with a warning, and the next writer cuts it off. Logs are never rewritten. One that is finished may be packed by
+gzip (`log.jsonl.gz`): it is read all the same.
 """
 
 from __future__ import annotations
 
 import fcntl
+import gzip
 import json
 import os
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,12 +45,26 @@ class MeasurementLog:
                 data = data[os.write(file, data) :]
             os.fsync(file)
 
+    @property
+    def _packed(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.gz")
+
+    def exists(self) -> bool:
+        """Whether there is such a log, packed or not."""
+        return self.path.exists() or self._packed.exists()
+
     def read(self) -> list[Record]:
         """All whole records; a torn last line is left out with a warning."""
-        if not self.path.exists():
+        if self._packed.exists():
+            try:
+                data = gzip.decompress(self._packed.read_bytes())
+            except (OSError, EOFError, zlib.error) as error:
+                raise FileError(f"{self._packed} cannot be unpacked ({error})", "get it again") from error
+        elif self.path.exists():
+            with self._open(os.O_RDONLY, fcntl.LOCK_SH) as file:
+                data = _read_all(file)
+        else:
             return []
-        with self._open(os.O_RDONLY, fcntl.LOCK_SH) as file:
-            data = _read_all(file)
         *lines, rest = data.split(b"\n")
         if rest:
             warnings.warn(f"{self.path}: the last line is torn and was left out", stacklevel=2)

@@ -1,74 +1,157 @@
-"""How good the estimates are: unseen members of a family, predicted and then really measured."""
+"""How good the estimates are: unseen members of a family, predicted by every method and really measured.
+
+A `Trials` is one family in one mode on one device. It comes from a device at hand (`evaluate`: a profile is tried on
+members that are measured now) or from the logs of an experiment (`rescore`: no hardware).
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.stats import spearmanr
 
 from ampere_energy.errors import DeviceError
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices import Device
-from ampere_energy.measure.measurement import REPORT, Measurement, same_setting
+from ampere_energy.measure.measurement import REPORT, DeviceInfo, Measurement, MeterInfo, same_setting
+from ampere_energy.model.blocks import AnyKind, ModelSpec
 from ampere_energy.model.source import ModelRef
-from ampere_energy.predict.estimate import Estimate, estimate
+from ampere_energy.model.training import Mode, Training
+from ampere_energy.model.variants import lessons
+from ampere_energy.predict.baselines import by_operators, by_time, by_work
+from ampere_energy.predict.estimate import estimate
+from ampere_energy.predict.experiment import ROUNDS, Part, Recorded, spent_j
 
-ROUNDS = 2
+ALIGNED = 8
+"""Widths that are all multiples of this are called aligned."""
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One member: what was predicted, and what was measured, in rounds some time apart."""
+class Prediction:
+    """Joules a step, and the interval where the method gives one."""
 
-    member: ModelRef
-    estimate: Estimate
-    rounds: tuple[Measurement, ...]
+    energy_j: float
+    interval_j: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member: what was measured, in rounds some time apart, and what each method predicted."""
+
+    widths: tuple[int, ...]
+    rounds_j: tuple[float, ...]
+    predictions: dict[str, Prediction]
 
     @property
     def measured_j(self) -> float:
         """Joules a step, the mean of the rounds."""
-        return statistics.fmean(m.energy_j for m in self.rounds)
+        return statistics.fmean(self.rounds_j)
 
     @property
     def measured_std_j(self) -> float:
         """Standard error of `measured_j`, from the difference of the rounds."""
-        return statistics.stdev(m.energy_j for m in self.rounds) / math.sqrt(len(self.rounds))
+        return statistics.stdev(self.rounds_j) / math.sqrt(len(self.rounds_j)) if len(self.rounds_j) > 1 else 0.0
 
-    @property
-    def error(self) -> float:
+    def error(self, method: str) -> float:
         """Relative error, positive where the prediction was too high."""
-        return self.estimate.energy_j / self.measured_j - 1
+        return self.predictions[method].energy_j / self.measured_j - 1
+
+    def covered(self, method: str) -> bool | None:
+        """Whether the measured energy lies inside the interval; None where there is none."""
+        interval = self.predictions[method].interval_j
+        return None if interval is None else interval[0] <= self.measured_j <= interval[1]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Unseen members of a family in one setting.
+
+    Attributes:
+        aligned: whether all widths, but numbers of layers, are multiples of 8.
+        points: networks measured for the profile.
+        profile_s, profile_j: what measuring them took.
+        wall_s: the campaign from the start of its process to the saved profile; None where that was not timed.
+        level: probability of the intervals.
+    """
+
+    family: str
+    device: DeviceInfo
+    meter: MeterInfo
+    training: Training
+    aligned: bool
+    points: int
+    profile_s: float
+    profile_j: float | None
+    wall_s: float | None
+    level: float
+    members: tuple[Member, ...]
 
     @property
-    def covered(self) -> bool:
-        """Whether the measured energy lies inside the interval."""
-        low, high = self.estimate.interval_j
-        return low <= self.measured_j <= high
+    def methods(self) -> list[str]:
+        """The methods that predicted any member, the profile's own first."""
+        return list(dict.fromkeys(method for member in self.members for method in member.predictions))
+
+    def tried(self, method: str) -> list[Member]:
+        """The members that a method predicted; refining was tried on some only."""
+        return [member for member in self.members if method in member.predictions]
+
+    @property
+    def floor(self) -> float:
+        """Standard error of the measurements themselves, below which no error can be told.
+
+        The windows of one measurement agree better with each other than with a measurement minutes later.
+        """
+        return statistics.fmean(m.measured_std_j / m.measured_j for m in self.members)
+
+    @property
+    def repeat_rank(self) -> float | None:
+        """Rank correlation of the first two rounds: how well the members can be told apart at all."""
+        pairs = [m.rounds_j[:2] for m in self.members if len(m.rounds_j) > 1]
+        return _rank([a for a, _ in pairs], [b for _, b in pairs])
 
 
 @dataclass(frozen=True)
 class Score:
-    """Errors over several trials, relative.
+    """Errors of one method over the members, relative.
 
     Attributes:
         mape: mean absolute error.
         bias: mean signed error.
         p90: the absolute error that nine of ten stay under.
-        spearman: rank correlation of predicted and measured; None for fewer than three trials.
-        coverage: the share of trials inside their interval.
-        floor: standard error of the measurements themselves, below which no error can be told: the
-            windows of one measurement agree better with each other than with a measurement minutes later.
+        spearman: rank correlation of predicted and measured; None for fewer than three members.
+        coverage: the share of members inside their interval; None where the method gives none.
     """
 
     mape: float
     bias: float
     p90: float
     spearman: float | None
-    coverage: float
-    floor: float
+    coverage: float | None
+
+
+def score(trials: Trials, method: str) -> Score:
+    """The errors of a method, summed up."""
+    members = trials.tried(method)
+    errors = [member.error(method) for member in members]
+    sizes = sorted(abs(error) for error in errors)
+    covered = [member.covered(method) for member in members]
+    return Score(
+        mape=statistics.fmean(sizes),
+        bias=statistics.fmean(errors),
+        p90=sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],
+        spearman=_rank([m.predictions[method].energy_j for m in members], [m.measured_j for m in members]),
+        coverage=None if None in covered else statistics.fmean(bool(c) for c in covered),
+    )
+
+
+def _rank(a: Sequence[float], b: Sequence[float]) -> float | None:
+    return float(spearmanr(a, b).statistic) if len(a) >= 3 else None
 
 
 def evaluate(
@@ -78,7 +161,7 @@ def evaluate(
     *,
     level: float = 0.9,
     observe: Callable[[int], None] = lambda measured: None,
-) -> list[Trial]:
+) -> Trials:
     """Predicts every member first, then measures them all on the profiled device, twice round.
 
     `observe` is called with the number of measurements made, of twice as many as there are members.
@@ -86,7 +169,7 @@ def evaluate(
     from ampere_energy.model.parse import parse_ref
 
     specs = [parse_ref(m) for m in members]
-    estimates = [estimate(spec, profile, level=level) for spec in specs]
+    predictions = _predicted(specs, profile, level)
     measured: list[Measurement] = []
     for member in list(members) * ROUNDS:
         measurement = device.measure(member, REPORT)
@@ -95,27 +178,119 @@ def evaluate(
             raise DeviceError(f"{member} could not be measured: {measurement.infeasible}")
         measured.append(measurement)
         observe(len(measured))
-    count = len(members)
-    return [Trial(members[i], estimates[i], tuple(measured[i::count])) for i in range(count)]
-
-
-def score(trials: Sequence[Trial]) -> Score:
-    """The errors of the trials, summed up."""
-    errors = [trial.error for trial in trials]
-    sizes = sorted(abs(error) for error in errors)
-    return Score(
-        mape=statistics.fmean(sizes),
-        bias=statistics.fmean(errors),
-        p90=sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],
-        spearman=_spearman(trials),
-        coverage=statistics.fmean(trial.covered for trial in trials),
-        floor=statistics.fmean(t.measured_std_j / t.measured_j for t in trials),
+    rounds = [tuple(m.energy_j for m in measured[i :: len(members)]) for i in range(len(members))]
+    return Trials(
+        family=profile.model,
+        device=profile.device,
+        meter=profile.meter,
+        training=profile.training,
+        aligned=all(width % ALIGNED == 0 for member in members for width in member.widths),
+        points=profile.measurements,
+        profile_s=profile.profile_s,
+        profile_j=None,
+        wall_s=None,
+        level=level,
+        members=tuple(Member(*found) for found in zip([m.widths for m in members], rounds, predictions, strict=True)),
     )
 
 
-def _spearman(trials: Sequence[Trial]) -> float | None:
-    if len(trials) < 3:
+def rescore(recorded: Recorded, *, level: float = 0.9) -> list[Trials]:
+    """The trials of an experiment, one in each mode it was measured in."""
+    return [_in_mode(recorded, mode, level) for mode in recorded.modes]
+
+
+def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
+    from ampere_energy.model.parse import parse_ref
+
+    asked = recorded.experiment
+    training = replace(asked.training, mode=mode)
+    specs = [parse_ref(replace(asked.ref(widths), training=training)) for widths in asked.members]
+    campaign, records = recorded.campaign(mode)
+    first = next(r for r in recorded.parts[Part.CAMPAIGN] if isinstance(r, Measurement))
+    profile = Profile(
+        asked.family, "ampere", first.device, first.meter, specs[0].training, True, len(records),
+        sum(r.cost_s for r in records), first.recorded_at, nets=campaign.fit(),
+    )  # fmt: skip
+    predictions = _predicted(specs, profile, level, campaign.kinds)
+    operators = by_operators(campaign, recorded.records(Part.OPERATORS, mode), [spec.blocks for spec in specs])
+    _add(predictions, "neuralpower", operators)
+    short = recorded.by_member(Part.SHORT, mode)
+    ran = all(own and own[0].infeasible is None for own in short)
+    _add(predictions, "run20", [own[0].energy_j for own in short] if ran else None)
+    if paper := _by_paper(recorded, mode, profile):
+        for found, spec in zip(predictions, specs, strict=True):
+            found["paper"] = _interval(spec, paper, level)
+    if Part.REFINED in recorded.parts:
+        for record in recorded.records(Part.REFINED, mode):
+            campaign.tell(record)
+        again = replace(profile, nets=campaign.fit())
+        for found, spec in list(zip(predictions, specs, strict=True))[: asked.refine]:
+            found["refined"] = _interval(spec, again, level)
+    measured = recorded.by_member(Part.MEMBERS, mode)
+    rounds = [tuple(m.energy_j for m in own if m.infeasible is None) for own in measured]
+    counts = asked.zoo.counts
+    return Trials(
+        family=asked.family,
+        device=first.device,
+        meter=first.meter,
+        training=specs[0].training,
+        aligned=all(width % ALIGNED == 0 for widths in asked.members for width in widths[counts:]),
+        points=len(records),
+        profile_s=profile.profile_s,
+        profile_j=spent_j(records),
+        wall_s=recorded.wall_s,
+        level=level,
+        members=tuple(
+            Member(widths, own, found)
+            for widths, own, found in zip(asked.members, rounds, predictions, strict=True)
+            if own
+        ),
+    )
+
+
+def _predicted(
+    specs: Sequence[ModelSpec], profile: Profile, level: float, kinds: Sequence[AnyKind] | None = None
+) -> list[dict[str, Prediction]]:
+    """What a profile's method says of each member, and what methods on the same data say."""
+    found = [{profile.method: _interval(spec, profile, level)} for spec in specs]
+    nets = profile.nets
+    if nets is None:
+        return found
+    if kinds is None:
+        named = {block.kind.id: block.kind for spec in specs for block in spec.blocks}
+        kinds = [named[subject.id] for subject in nets.subjects]
+    for name, energies in by_work(nets, kinds, [spec.blocks for spec in specs]).items():
+        _add(found, name, energies)
+    _add(found, "time_power", by_time(nets, [_net(spec, nets) for spec in specs]))
+    return found
+
+
+def _add(found: list[dict[str, Prediction]], name: str, energies: Sequence[float] | None) -> None:
+    for own, energy_j in zip(found, energies or (), strict=False):
+        own[name] = Prediction(energy_j)
+
+
+def _interval(spec: ModelSpec, profile: Profile, level: float) -> Prediction:
+    found = estimate(spec, profile, level=level)
+    return Prediction(found.energy_j, found.interval_j)
+
+
+def _net(spec: ModelSpec, nets: NetFit) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    places = {subject.id: place for place, subject in enumerate(nets.subjects)}
+    return tuple((places[block.kind.id], block.point) for block in spec.blocks)
+
+
+def _by_paper(recorded: Recorded, mode: Mode, like: Profile) -> Profile | None:
+    """The paper's profile from its own campaign; None where none was run, or it is not complete."""
+    records = recorded.records(Part.PAPER, mode)
+    if not records:
         return None
-    predicted = [t.estimate.energy_j for t in trials]
-    measured = [t.measured_j for t in trials]
-    return float(spearmanr(predicted, measured).statistic)
+    spec, ranges = recorded.experiment.scope(mode)
+    campaign = Subtracting(lessons(spec, ranges), Rules())
+    for record in records:
+        campaign.tell(record)
+    fits = campaign.fits()
+    known = {fit.kind for fit in fits}
+    if any(block.kind not in known for block in spec.blocks):
+        return None
+    return replace(like, method="paper", kinds=fits, nets=None)

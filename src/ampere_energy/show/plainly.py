@@ -9,10 +9,9 @@ from ampere_energy.fit.nets import seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement
 from ampere_energy.model.blocks import Fragment, ModelSpec
-from ampere_energy.model.zoo.families import Family
 from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
-from ampere_energy.predict.evaluate import Trial, score
+from ampere_energy.predict.evaluate import Trials, score
 
 
 def spec_json(spec: ModelSpec) -> dict[str, Any]:
@@ -127,33 +126,39 @@ def measurement_json(measurement: Measurement, model: str, iterations: int) -> d
     }
 
 
-def evaluation_json(family: Family, trials: Sequence[Trial], profile: Profile) -> list[dict[str, Any]]:
+def evaluation_json(sets: Sequence[Trials]) -> list[dict[str, Any]]:
     """`ampere evaluate --json`."""
-    scored = encode(score(trials))
-    floor = scored.pop("floor")
     return [
         {
-            "family": family.name,
-            "device": profile.device.name,
-            "mode": profile.training.mode.value,
-            "widths": "any" if all(r.step == 1 for r in family.ranges) else "aligned",
-            "batch": profile.training.batch,
-            "models": len(trials),
-            "points": profile.measurements,
-            "profile_s": profile.profile_s,
-            "provenance": profile.meter.provenance.value,
-            "floor": floor,
-            "scores": {profile.method: scored},
-            "trials": [
+            "family": trials.family,
+            "device": trials.device.name,
+            "identity": encode(trials.device),
+            "mode": trials.training.mode.value,
+            "widths": "aligned" if trials.aligned else "any",
+            "batch": trials.training.batch,
+            "models": len(trials.members),
+            "points": trials.points,
+            "profile_s": trials.profile_s,
+            "profile_j": trials.profile_j,
+            "wall_s": trials.wall_s,
+            "provenance": trials.meter.provenance.value,
+            "level": trials.level,
+            "floor": trials.floor,
+            "repeat_rank": trials.repeat_rank,
+            "scores": {method: encode(score(trials, method)) for method in trials.methods},
+            "members": [
                 {
-                    "widths": list(t.member.widths),
-                    "predicted_j": t.estimate.energy_j,
-                    "interval_j": list(t.estimate.interval_j),
-                    "measured_j": t.measured_j,
-                    "measured_std_j": t.measured_std_j,
-                    "error": t.error,
+                    "widths": list(member.widths),
+                    "measured_j": member.measured_j,
+                    "measured_std_j": member.measured_std_j,
+                    "predictions": {
+                        method: {"energy_j": found.energy_j}
+                        | ({"interval_j": list(found.interval_j)} if found.interval_j else {})
+                        for method, found in member.predictions.items()
+                    },
                 }
-                for t in trials
+                for member in trials.members
             ],
         }
+        for trials in sets
     ]

@@ -15,7 +15,7 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance, durations, energies
 from ampere_energy.model.blocks import Block, Fragment, ModelSpec
 from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
-from ampere_energy.predict.evaluate import Trial, score
+from ampere_energy.predict.evaluate import Trials, score
 from ampere_energy.show.units import bar, duration, percent, si
 
 
@@ -171,29 +171,58 @@ def measurement_table(measurement: Measurement, model: str, iterations: int) -> 
     return _facts(rows)
 
 
-def evaluation_table(trials: Sequence[Trial], profile: Profile) -> RenderableType:
-    """`ampere evaluate`: predicted and measured side by side."""
-    table = _table("widths", title=f"unseen members of {profile.model} on {profile.device.name}")
-    level = f"{trials[0].estimate.level:.0%} interval"
-    found = profile.meter.provenance.value
-    for name in ("predicted", level, found, "error", "inside"):
+def evaluation_table(sets: Sequence[Trials]) -> RenderableType:
+    """`ampere evaluate`: predicted and measured side by side, and how every method did."""
+    return Group(*(part for trials in sets for part in (_members(trials), _scores(trials), _told(trials))))
+
+
+def _members(trials: Trials) -> Table:
+    about = f"{trials.training.mode}, batch {trials.training.batch}"
+    table = _table("widths", title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
+    found = trials.meter.provenance.value
+    for name in ("predicted", f"{trials.level:.0%} interval", found, "error", "inside"):
         table.add_column(name, justify="right", no_wrap=True)
-    for trial in trials:
-        low, high = trial.estimate.interval_j
+    method = trials.methods[0]
+    for member in trials.members:
+        prediction = member.predictions[method]
+        low, high = prediction.interval_j or (prediction.energy_j,) * 2
         table.add_row(
-            ",".join(map(str, trial.member.widths)),
-            si(trial.estimate.energy_j, "J"),
+            ",".join(map(str, member.widths)),
+            si(prediction.energy_j, "J"),
             f"{si(low, 'J')} – {si(high, 'J')}",
-            f"{si(trial.measured_j, 'J')} ± {si(trial.measured_std_j, 'J')}",
-            percent(trial.error, signed=True),
-            "yes" if trial.covered else "no",
+            f"{si(member.measured_j, 'J')} ± {si(member.measured_std_j, 'J')}",
+            percent(member.error(method), signed=True),
+            "yes" if member.covered(method) else "no",
         )
-    total = score(trials)
-    summary = (
-        f"mean absolute error {percent(total.mape)}, bias {percent(total.bias, signed=True)}, "
-        f"{percent(total.coverage)} inside the interval, error of the measurements themselves {percent(total.floor)}"
+    return table
+
+
+def _scores(trials: Trials) -> Table:
+    table = _table("method")
+    for name in ("mean error", "bias", "9 of 10 within", "rank", "inside", "members"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for method in trials.methods:
+        found = score(trials, method)
+        table.add_row(
+            method,
+            percent(found.mape),
+            percent(found.bias, signed=True),
+            percent(found.p90),
+            "–" if found.spearman is None else f"{found.spearman:.3f}",
+            "–" if found.coverage is None else percent(found.coverage),
+            str(len(trials.tried(method))),
+        )
+    return table
+
+
+def _told(trials: Trials) -> Text:
+    rank = "" if trials.repeat_rank is None else f" (two rounds rank alike: {trials.repeat_rank:.3f})"
+    taken = "" if trials.profile_j is None else f" and about {si(trials.profile_j, 'J')}"
+    return Text(
+        f"error of the measurements themselves {percent(trials.floor)}{rank}; {trials.points} networks measured for "
+        f"the profile in {duration(trials.profile_s)}{taken}; energy is {source(trials.meter)}, per training step\n",
+        style="dim",
     )
-    return Group(table, Text(summary), Text(f"energy is {source(profile.meter)}, per training step", style="dim"))
 
 
 def source(meter: MeterInfo) -> str:

@@ -52,6 +52,12 @@ class Family:
         aligned = (r.aligned(math.lcm(step, r.step)) for r in self.ranges[self.counts :])
         return replace(self, ranges=(*self.ranges[: self.counts], *aligned))
 
+    def up_to(self, widths: Sequence[int]) -> list[WidthRange]:
+        """The ranges of the members that are no wider than one, with as many layers."""
+        counts = [WidthRange(width, width) for width in widths[: self.counts]]
+        varied = zip(self.ranges[self.counts :], widths[self.counts :], strict=True)
+        return [*counts, *(allowed.up_to(width) for allowed, width in varied)]
+
     def check(self, widths: Sequence[int]) -> Widths:
         """The widths, if a member has them."""
         if len(widths) != len(self.ranges):

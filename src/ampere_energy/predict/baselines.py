@@ -1,0 +1,95 @@
+"""Other ways to predict a step's energy, for comparison: all fitted on what was measured for profiling, and no more.
+
+    flops            c · FLOPs
+    flops_affine     a + c · FLOPs
+    flops_bytes      a + c · FLOPs + d · bytes moved
+    time_power       the step's predicted time, times the mean power of what was profiled
+    neuralpower      forward, backward and update of each operator, profiled by themselves, summed
+    run20            the model itself, run for twenty steps: needs the model and the device, and is no prediction
+
+Weights are not negative, and fitted to relative errors. Work and bytes are learnt from whole networks where a campaign
+measured at least `_WHOLES`, else from all that it metered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import nnls
+
+from ampere_energy.fit.guided import Guided
+from ampere_energy.fit.nets import Net, NetFit, Observation
+from ampere_energy.fit.physics import Array, fit_mean
+from ampere_energy.fit.references import traits_of
+from ampere_energy.fit.steps import steps
+from ampere_energy.measure.measurement import Measurement, Record
+from ampere_energy.model.blocks import AnyKind, Block, Fragment
+from ampere_energy.model.variants import Phase, Variant
+
+Blocks = Sequence[Block]
+_WHOLES = 3
+
+
+def by_work(fit: NetFit, kinds: Sequence[AnyKind], members: Sequence[Blocks]) -> dict[str, list[float]]:
+    """Joules of members by their work and traffic."""
+    metered = [o for o in fit.observations if o.energy_j is not None and not o.apart]
+    wholes = [o for o in metered if len(o.blocks) > 1]
+    examples = wholes if len(wholes) >= _WHOLES else metered
+    energies = np.array([_step_j(o, fit.idle_w) for o in examples])
+    seen = np.array([_work(_blocks(o.blocks, kinds)) for o in examples])
+    asked = np.array([_work(member) for member in members])
+    columns = {"flops": [1], "flops_affine": [0, 1], "flops_bytes": [0, 1, 2]}
+    return {name: _fitted(seen[:, own], energies, asked[:, own]) for name, own in columns.items()}
+
+
+def by_time(fit: NetFit, members: Sequence[Net]) -> list[float]:
+    """Joules of members by their predicted time and the mean power of what was profiled."""
+    metered = [o for o in fit.observations if o.energy_j is not None]
+    watts = np.mean([_step_j(o, fit.idle_w) / (o.wall_s or o.time_s) for o in metered])
+    times = [steps(fit, [k for k, _ in net], [np.array([point], dtype=float) for _, point in net]) for net in members]
+    return [float(found.time_s[0] * watts) for found in times]
+
+
+def by_operators(campaign: Guided, records: Sequence[Record], members: Sequence[Blocks]) -> list[float] | None:
+    """Joules of members by their operators' phases; None where these were not measured in this mode."""
+    found: dict[tuple[AnyKind, Phase], list[Measurement]] = {}
+    for record in records:
+        if isinstance(record, Measurement) and isinstance(record.workload, Variant) and record.infeasible is None:
+            found.setdefault((record.workload.blocks[0].kind, record.workload.phase), []).append(record)
+    if any((kind, Phase.FORWARD) not in found for kind in campaign.kinds):
+        return None
+    totals = np.zeros(len(members))
+    for (kind, _), own in found.items():
+        points = [m.workload.blocks[0].point for m in own if isinstance(m.workload, Variant)]
+        energies = np.array([m.energy_j for m in own])
+        squares = isinstance(kind, Fragment)
+        mean = fit_mean([campaign.domains[kind]], [((0, p),) for p in points], energies, squares=[squares])
+        for place, member in enumerate(members):
+            asked = [block.point for block in member if block.kind == kind]
+            if asked:
+                totals[place] += mean.at(0, np.array(asked, dtype=float)).sum()
+    return [float(total) for total in totals]
+
+
+def _step_j(observation: Observation, idle_w: float | None) -> float:
+    """Joules of a whole step: what the device takes busy, and waiting for the host."""
+    assert observation.energy_j is not None
+    if observation.wall_s is None or idle_w is None:
+        return observation.energy_j
+    return observation.energy_j + idle_w * max(0.0, observation.wall_s - observation.time_s)
+
+
+def _blocks(net: Net, kinds: Sequence[AnyKind]) -> list[Block]:
+    return [Block("", kinds[kind], point) for kind, point in net]
+
+
+def _work(blocks: Blocks) -> tuple[float, float, float]:
+    traits = [traits_of(block.kind, block.point) for block in blocks]
+    return 1.0, sum(t.flops for t in traits), sum(t.bytes for t in traits)
+
+
+def _fitted(seen: Array, energies: Array, asked: Array) -> list[float]:
+    scale = seen.max(0)
+    weights, _ = nnls(seen / scale / energies[:, None], np.ones(len(energies)))
+    return [float(value) for value in asked / scale @ weights]
