@@ -19,7 +19,7 @@ from ampere_energy.model.blocks import Block, Fragment, Kind, ModelSpec
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import InputSpec, ModelRef, model_ref
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
-from ampere_energy.model.variants import Variant, alone, member
+from ampere_energy.model.variants import Phase, Variant, alone, member
 from ampere_energy.plain import decode, encode
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -302,6 +302,41 @@ def test_a_chain_is_one_module_that_ends_in_its_loss() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_parts_of_a_step_by_themselves() -> None:
+    block = spec_of("lenet5").blocks[1]
+    whole = step_of(Variant((block,)))
+    whole.run()
+    own = {phase: step_of(Variant((block,), phase=phase)) for phase in Phase}
+    before = weights(own[Phase.FORWARD])
+    own[Phase.FORWARD].run()
+    assert not gradients(own[Phase.FORWARD])
+    own[Phase.BACKWARD].run()
+    own[Phase.BACKWARD].run()
+    assert all(torch.equal(g, gradients(whole)[name]) for name, g in gradients(own[Phase.BACKWARD]).items())
+    assert len(gradients(own[Phase.BACKWARD])) == len(gradients(whole)) > 0
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        assert all(torch.equal(w, before[name]) for name, w in weights(own[phase]).items())
+    update = own[Phase.UPDATE]
+    kept = gradients(update)
+    for parameter in update.module.parameters():
+        parameter.data.mul_(1e-12)  # so small that a step of the tiny learning rate shows
+    small = weights(update)
+    update.run()
+    assert any(not torch.equal(w, small[name]) for name, w in weights(update).items())
+    assert all(torch.equal(g, kept[name]) for name, g in gradients(update).items())
+
+
+def test_nothing_to_update() -> None:
+    spec = parse(*MODELS["frozen_backbone"]())
+    frozen = next(b for b in spec.blocks if not b.parameters or not any(p.requires_grad for p in _module(b)))
+    with pytest.raises(RuntimeError, match="nothing is updated"):
+        step_of(Variant((frozen,), phase=Phase.UPDATE)).run()
+
+
+def _module(block: Block) -> list[nn.Parameter]:
+    return list(step_of(alone(block.kind, block.point)).module.parameters())
+
+
 def test_every_block_is_compiled_however_many_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[fx.GraphModule] = []
 

@@ -62,6 +62,18 @@ def test_windows_cover_the_counters_ticks() -> None:
     assert not any("untrusted" in doubt or "interval" in doubt for doubt in doubts)
 
 
+def test_a_few_cold_steps() -> None:
+    ran: list[float] = []
+    cold = Step(lambda: ran.append(time.sleep(0.001) or 0.0), torch.nn.Identity(), torch.device("cpu"))
+    short = Procedure(windows=1, ticks=0, window_s=0.0, warm_up_s=0.0, iterations=20)
+    (window,), doubts = measure_windows(cold, FakeRecorder(), short)
+    assert window.iterations == 20
+    assert len(ran) == 22, "one to begin with, one to tell its time"
+    assert not doubts
+    (longer,), _ = measure_windows(cold, FakeRecorder(tick_s=0.05), replace(short, ticks=2))
+    assert longer.iterations > 40, "as many as the counter needs"
+
+
 def test_windows_are_added_until_the_target_or_the_budget() -> None:
     noisy = iter(range(1000))
 

@@ -1,8 +1,8 @@
 """Other ways to predict a step's energy, for comparison: all fitted on what was measured for profiling, and no more.
 
     flops            c · FLOPs
-    flops_affine     a + c · FLOPs
-    flops_bytes      a + c · FLOPs + d · bytes moved
+    flops_affine     a · blocks + c · FLOPs
+    flops_bytes      a · blocks + c · FLOPs + d · bytes moved
     time_power       the step's predicted time, times the mean power of what was profiled
     neuralpower      forward, backward and update of each operator, profiled by themselves, summed
     run20            the model itself, run for twenty steps: needs the model and the device, and is no prediction
@@ -86,7 +86,7 @@ def _blocks(net: Net, kinds: Sequence[AnyKind]) -> list[Block]:
 
 def _work(blocks: Blocks) -> tuple[float, float, float]:
     traits = [traits_of(block.kind, block.point) for block in blocks]
-    return 1.0, sum(t.flops for t in traits), sum(t.bytes for t in traits)
+    return float(len(blocks)), sum(t.flops for t in traits), sum(t.bytes for t in traits)
 
 
 def _fitted(seen: Array, energies: Array, asked: Array) -> list[float]:

@@ -124,7 +124,7 @@ class Score:
         mape: mean absolute error.
         bias: mean signed error.
         p90: the absolute error that nine of ten stay under.
-        spearman: rank correlation of predicted and measured; None for fewer than three members.
+        spearman: rank correlation of predicted and measured; None for fewer than three members, or all alike.
         coverage: the share of members inside their interval; None where the method gives none.
     """
 
@@ -151,7 +151,8 @@ def score(trials: Trials, method: str) -> Score:
 
 
 def _rank(a: Sequence[float], b: Sequence[float]) -> float | None:
-    return float(spearmanr(a, b).statistic) if len(a) >= 3 else None
+    told_apart = len(a) >= 3 and len(set(a)) > 1 and len(set(b)) > 1
+    return float(spearmanr(a, b).statistic) if told_apart else None
 
 
 def evaluate(

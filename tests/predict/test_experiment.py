@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ampere_energy.errors import FileError, RequestError
+from ampere_energy.fit.rules import Status
+from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.measure.measurement import Measurement, Procedure, Timing, Window, Workload
+from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.model.training import Mode, Training
+from ampere_energy.model.variants import Phase, Variant
+from ampere_energy.predict.evaluate import rescore, score
+from ampere_energy.predict.experiment import Experiment, Part, as_captured, drawn, load, record
+
+MODELS = 5
+QUICK = (Part.CAMPAIGN, Part.MEMBERS)
+
+
+def asked(family: str = "lenet5", **other: object) -> Experiment:
+    found = drawn(family, (), Training(10), models=MODELS, seed=3, step=1, budget_s=60.0)
+    return replace(found, target=0.04, **other)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole experiment, recorded on the simulated device."""
+    place = tmp_path_factory.mktemp("experiment")
+    record(asked(), place, SimulatedDevice(0.01))
+    return place
+
+
+def test_every_method_predicts_the_same_members(folder: Path) -> None:
+    (trials,) = rescore(load(folder))
+    assert [member.widths for member in trials.members] == list(asked().members)
+    assert set(trials.methods) == {
+        "ampere", "paper", "flops", "flops_affine", "flops_bytes", "time_power", "neuralpower", "run20", "refined",
+    }  # fmt: skip
+    errors = {method: score(trials, method).mape for method in trials.methods}
+    assert errors["ampere"] < 0.03
+    assert errors["ampere"] < errors["flops_affine"]
+    assert errors["flops_affine"] <= errors["flops"]
+    assert errors["run20"] < 0.03, "it ran the models themselves"
+    # The simulated device takes 0.4 + 0.7 + 0.1 of a step for its parts by themselves.
+    assert score(trials, "neuralpower").bias == pytest.approx(0.2, abs=0.05)
+    assert all(len(member.rounds_j) == 2 for member in trials.members)
+    assert trials.repeat_rank is not None
+    assert 0 < trials.floor < 0.02
+    assert trials.wall_s is not None
+
+
+def test_a_score_follows_from_its_members(folder: Path) -> None:
+    (trials,) = rescore(load(folder))
+    found = score(trials, "ampere")
+    own = [m.predictions["ampere"].energy_j / (sum(m.rounds_j) / 2) - 1 for m in trials.members]
+    assert found.bias == pytest.approx(sum(own) / MODELS)
+    assert found.mape == pytest.approx(sum(map(abs, own)) / MODELS)
+    assert found.p90 == pytest.approx(max(map(abs, own)))
+    assert score(trials, "flops").coverage is None
+    higher = replace(trials.members[0], rounds_j=(1.0, 1.0), predictions=trials.members[0].predictions)
+    assert higher.covered("ampere") is False
+
+
+def test_what_is_recorded_is_not_measured_again(folder: Path, tmp_path: Path) -> None:
+    class Refusing(SimulatedDevice):
+        def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+            raise AssertionError(f"{workload} was measured before")
+
+    record(asked(), folder, Refusing(0.01))
+    with pytest.raises(RequestError, match="asks for something else"):
+        record(asked(budget_s=61.0), folder, Refusing(0.01))
+
+
+def test_an_interrupted_experiment_goes_on(tmp_path: Path) -> None:
+    class Dying(SimulatedDevice):
+        left = 3
+
+        def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+            if procedure.windows == 3:
+                self.left -= 1
+                if self.left < 0:
+                    raise KeyboardInterrupt
+            return super().measure(workload, procedure)
+
+    told: list[Status | str] = []
+    with pytest.raises(KeyboardInterrupt):
+        record(asked(), tmp_path, Dying(0.01), parts=QUICK, observe=lambda part, status: told.append(status))
+    assert told[-1] == f"3 of {2 * MODELS}"
+    record(asked(), tmp_path, SimulatedDevice(0.01), parts=QUICK)
+    members = MeasurementLog(tmp_path / "members.jsonl").read()
+    assert [r.workload.widths for r in members] == list(asked().members) * 2  # type: ignore[union-attr]
+    (trials,) = rescore(load(tmp_path))
+    assert "neuralpower" not in trials.methods
+    assert score(trials, "ampere").mape < 0.03
+
+
+def test_packed_logs_score_alike(folder: Path, tmp_path: Path) -> None:
+    for path in folder.iterdir():
+        if path.suffix == ".jsonl":
+            (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+        else:
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert rescore(load(tmp_path)) == rescore(load(folder))
+
+
+def test_no_or_half_an_experiment(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="no experiment"):
+        load(tmp_path)
+    record(asked(), tmp_path, SimulatedDevice(0.01), parts=(Part.CAMPAIGN,))
+    with pytest.raises(FileError, match="not finished"):
+        load(tmp_path)
+    (tmp_path / "members.jsonl.gz").write_bytes(b"not gzip")
+    with pytest.raises(FileError, match="cannot be unpacked"):
+        load(tmp_path)
+    (tmp_path / "experiment.json").write_text(json.dumps({"family": "lenet5"}))
+    with pytest.raises(FileError):
+        load(tmp_path)
+
+
+def captured(measured: Measurement) -> Measurement:
+    """As a CUDA device would report it: the captured step takes half of the eager one."""
+    if measured.workload.training.mode is not Mode.EAGER:
+        return measured
+    busy = tuple(Window(w.energy_j / 2, w.time_s / 2, w.iterations) for w in measured.windows)
+    return replace(measured, busy=busy, host_s=2 * measured.time_s, idle_w=10.0)
+
+
+class Capturing(SimulatedDevice):
+    """A simulated device that reports captured steps too."""
+
+    def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+        return captured(super().measure(workload, procedure))
+
+    def time(self, workload: Workload) -> Timing:
+        found = super().time(workload)
+        assert found.device_s is not None
+        return replace(found, device_s=found.device_s / 2, host_s=2 * found.device_s)
+
+
+def test_eager_records_tell_of_captured_steps() -> None:
+    experiment = asked()
+    ref = experiment.ref(experiment.members[0])
+    eager = SimulatedDevice().measure(ref, Procedure(2, 0, 0.0, 0.0))
+    assert as_captured(eager) is None, "it was not captured"
+    found = as_captured(captured(eager))
+    assert isinstance(found, Measurement)
+    assert found.workload.training.mode is Mode.GRAPH
+    assert found.energy_j == eager.energy_j / 2
+    assert found.host_s is None
+    spec, _ = experiment.scope(Mode.EAGER)
+    variant = Variant(spec.blocks[:1], phase=Phase.FORWARD)
+    again = as_captured(captured(SimulatedDevice().measure(variant, Procedure(2, 0, 0.0, 0.0))))
+    assert again is not None
+    assert isinstance(again.workload, Variant)
+    assert again.workload.phase is Phase.FORWARD
+    assert again.workload.training.mode is Mode.GRAPH
+    assert as_captured(again) is again
+
+
+def test_one_experiment_serves_both_modes(tmp_path: Path) -> None:
+    record(asked(), tmp_path, Capturing(0.01), parts=(*QUICK, Part.SHORT, Part.OPERATORS))
+    eager, graph = rescore(load(tmp_path))
+    assert (eager.training.mode, graph.training.mode) == (Mode.EAGER, Mode.GRAPH)
+    for a, b in zip(eager.members, graph.members, strict=True):
+        assert b.measured_j == pytest.approx(a.measured_j / 2)
+    assert score(graph, "ampere").mape < 0.04
+    assert score(graph, "run20").mape < 0.04
+    assert "neuralpower" in graph.methods
