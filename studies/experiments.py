@@ -1,0 +1,183 @@
+"""What is recorded of whole families on real devices, and how they score.
+
+    python -m studies.experiments record PLAN FOLDER [NAME …]    on such a machine; goes on where it stopped
+    python -m studies.experiments pack FOLDER                    finished logs, packed into `data/PLAN`
+    python -m studies.experiments                                the scores of all that is recorded
+
+A plan is a list of experiments (`ampere evaluate --record`), each a process of its own, and two sweeps: a network which
+grows by equal layers, with its operators' phases by themselves (the paper's figure 2), and a linear layer over widths
+(figures 5 and 6).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ampere_energy.measure.devices import open_device
+from ampere_energy.measure.measurement import POINT
+from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.parse import parse
+from ampere_energy.model.training import Training
+from ampere_energy.model.variants import Phase, Variant, alone
+from ampere_energy.predict.evaluate import Trials, rescore
+from ampere_energy.predict.experiment import Part, load
+from ampere_energy.show.plainly import evaluation_json
+from studies.freshness import ROOT
+
+DATA = ROOT / "data"
+DEPTHS = 8
+WIDTHS = (*range(8, 513, 24), 16, 64, 128, 256, 320, 384, 448, 512, 100, 250, 333, 500)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One experiment: a family's members of arbitrary (`step` 1) or aligned widths, at one batch."""
+
+    name: str
+    family: str
+    input: tuple[int, ...]
+    step: int
+    budget: str
+    parts: tuple[Part, ...] = tuple(Part)
+
+
+def _plan(budget: str, **inputs: tuple[str, tuple[int, ...]]) -> tuple[Planned, ...]:
+    """Each family aligned and not; phases of operators and the paper's campaign are recorded of one of the two."""
+    aligned = tuple(part for part in Part if part not in (Part.OPERATORS, Part.PAPER))
+    pairs = ((name, family, shape) for name, (family, shape) in inputs.items())
+    return tuple(
+        Planned(f"{name}-{widths}", family, shape, step, budget, parts)
+        for name, family, shape in pairs
+        for widths, step, parts in (("aligned", 8, aligned), ("any", 1, tuple(Part)))
+    )
+
+
+PLANS = {
+    "h200": _plan(
+        "85s",
+        cnn5=("cnn5", (128, 3, 64, 64)),
+        resnet=("resnet18", (256, 3, 32, 32)),
+        transformer=("transformer", (128, 128)),
+        lstm=("lstm", (512, 64)),
+        har=("har", (2048, 9, 128)),
+        lenet5=("lenet5", (8192, 1, 28, 28)),
+        cnn5_10=("cnn5", (10, 3, 64, 64)),
+        resnet_10=("resnet18", (10, 3, 32, 32)),
+    ),
+    "cpu": _plan(
+        "90s",
+        lenet5=("lenet5", (64, 1, 28, 28)),
+        har=("har", (10, 9, 128)),
+        cnn5=("cnn5", (10, 1, 28, 28)),
+        lstm=("lstm", (10, 64)),
+        transformer=("transformer", (10, 64)),
+        resnet=("resnet18", (10, 3, 16, 16)),
+    ),
+}
+DEVICES = {"h200": ("cuda", None), "cpu": ("cpu", 1)}
+
+
+def record(plan: str, folder: Path, names: tuple[str, ...]) -> None:
+    """Runs the experiments of these names, or all, and the sweeps."""
+    device, threads = DEVICES[plan]
+    for planned in PLANS[plan]:
+        if names and planned.name not in names:
+            continue
+        words = ["evaluate", planned.family, "--device", device, "--record", str(folder / planned.name)]
+        words += ["--input", ",".join(map(str, planned.input)), "--width-step", str(planned.step)]
+        words += ["--budget", planned.budget, "--parts", ",".join(planned.parts)]
+        words += ["--threads", str(threads)] if threads else []
+        print(" ".join(words), flush=True)
+        subprocess.run([sys.executable, "-m", "ampere_energy", *words], check=False)
+    for name, asked in (("depth", _depth), ("linear", _linear)):
+        if names and name not in names:
+            continue
+        log = MeasurementLog(folder / f"{name}.jsonl")
+        done = len(log.read())
+        with contextlib.closing(open_device(device, threads=threads)) as opened:
+            for variant in list(asked())[done:]:
+                log.append(opened.measure(variant, POINT))
+
+
+def _sequential(*layers: nn.Module, shape: tuple[int, ...]) -> ModelSpec:
+    return parse(nn.Sequential(*layers), shape, training=Training(shape[0]))
+
+
+def _depth() -> Iterator[Variant]:
+    """Networks of an input, 0 to 8 equal convolutions and an output; then each of their operators' phases."""
+    for depth in range(DEPTHS + 1):
+        yield Variant(grown(depth).blocks)
+    blocks = {block.kind: block for block in grown(2).blocks}
+    for block in blocks.values():
+        for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE):
+            yield replace(alone(block.kind, block.point), phase=phase)
+
+
+def grown(depth: int) -> ModelSpec:
+    """The network of the paper's figure 2 with so many equal layers."""
+    equal = [layer for _ in range(depth) for layer in (nn.Conv2d(32, 32, 3, padding=1), nn.ReLU())]
+    layers = [nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), *equal, nn.Flatten(), nn.Linear(32 * 28 * 28, 10)]
+    return _sequential(*layers, shape=(128, 1, 28, 28))
+
+
+def _linear() -> Iterator[Variant]:
+    """A linear layer that reads images, at many numbers of channels; those with other divisors among them."""
+    for width in dict.fromkeys(WIDTHS):
+        spec = _sequential(nn.Flatten(), nn.Linear(width * 28 * 28, 10), shape=(64, width, 28, 28))
+        yield Variant(spec.blocks)
+
+
+def pack(folder: Path) -> None:
+    """Finished experiments, packed into the repository's data."""
+    target = DATA / folder.name
+    for path in sorted(folder.rglob("*")):
+        where = target / path.relative_to(folder)
+        if path.suffix == ".jsonl":
+            where.parent.mkdir(parents=True, exist_ok=True)
+            where.with_name(f"{where.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+        elif path.name in ("experiment.json", "campaign.json"):
+            where.parent.mkdir(parents=True, exist_ok=True)
+            where.write_bytes(path.read_bytes())
+
+
+def recorded() -> Iterator[tuple[str, Trials]]:
+    """Every recorded experiment in every mode, with its name."""
+    for plan, planned in ((plan, planned) for plan, all_planned in PLANS.items() for planned in all_planned):
+        place = DATA / plan / planned.name
+        if (place / "members.jsonl.gz").exists():
+            for trials in rescore(load(place)):
+                yield f"{plan}/{planned.name}", trials
+
+
+def run() -> dict[str, Any]:
+    """The scores of all that is recorded."""
+    found: dict[str, Any] = {}
+    for name, trials in recorded():
+        (told,) = evaluation_json([trials])
+        found[f"{name} {told['mode']}"] = told
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["record", plan, folder, *names]:
+            record(plan, Path(folder), tuple(names))
+        case ["pack", folder]:
+            pack(Path(folder))
+        case _:
+            print(json.dumps(run(), indent=1))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
