@@ -43,6 +43,7 @@ TESTED = {
     "hostile": (
         "studies/hostile.py",
         "src/ampere_energy/plain.py",
+        "src/ampere_energy/fit/file.py",
         "src/ampere_energy/fit/profile.py",
         "src/ampere_energy/fit/nets.py",
         "src/ampere_energy/predict/estimate.py",

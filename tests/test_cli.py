@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_help_and_models_do_not_import_torch() -> None:
-    for arguments in ([], ["--help"], ["models"], ["models", "--json"], ["estimate", "--help"]):
+    for arguments in ([], ["--help"], ["models"], ["models", "--json"], ["estimate", "--help"], ["profiles"]):
         program = (
             f"import sys; sys.argv = ['ampere', *{arguments!r}]\n"
             "from ampere_energy.cli import main\n"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ampere_energy.errors import FileError, RequestError
 
 if TYPE_CHECKING:
+    from ampere_energy.fit.file import Heading
     from ampere_energy.fit.profile import Profile
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import InputSpec, ModelRef
@@ -120,9 +121,34 @@ def profile_path(name: str) -> Path:
         raise RequestError(f"{name} is a folder", f"name a file in it, such as {Path(name) / 'profile.json'}")
     if name.endswith(".json") or "/" in name:
         return Path(name).with_suffix(".json")
+    return _collection() / f"{name}.json"
+
+
+def _collection() -> Path:
     import platformdirs
 
-    return platformdirs.user_data_path("ampere-energy") / "profiles" / f"{name}.json"
+    return platformdirs.user_data_path("ampere-energy") / "profiles"
+
+
+def saved_profiles() -> list[tuple[Path, Heading | FileError]]:
+    """The user's collection: what each file says of itself, or what is wrong with it."""
+    from ampere_energy.fit.file import heading
+
+    found: list[tuple[Path, Heading | FileError]] = []
+    for path in sorted(_collection().glob("*.json")):
+        try:
+            found.append((path, heading(path)))
+        except FileError as error:
+            found.append((path, error))
+    return found
+
+
+def is_bundle(name: str) -> bool:
+    """Whether a name means a bundle: no file and no saved profile is called so."""
+    from ampere_energy.bundled.about import bundles
+
+    taken = Path(name).is_file() or (_collection() / f"{name}.json").is_file()
+    return name in bundles() and not taken
 
 
 def prepare_log(path: Path, log: Path, spec: ModelSpec, resume: bool, fresh: bool) -> Path | None:
@@ -156,7 +182,20 @@ def existing_path(name: str) -> Path:
 
 
 def load_profile(name: str) -> Profile:
-    """The profile of a name or file."""
+    """The profile of a name or file, of the user's own: bundled ones are only for estimates."""
+    if is_bundle(name):
+        raise RequestError(
+            f"{name} is bundled, profiled on another device, and is not measured with or written to",
+            "make your own profile on this device with ampere profile",
+        )
+    path = existing_path(name)
+    if path.parent == _collection() and not path.exists():
+        from ampere_energy.bundled.about import bundles
+
+        raise FileError(
+            f"no profile or bundle is called {name!r}",
+            f"make one with ampere profile, or take a bundle: {', '.join(bundles())}",
+        )
     from ampere_energy.fit.profile import load
 
-    return load(existing_path(name))
+    return load(path)

@@ -24,12 +24,14 @@ from ampere_energy.arguments import (
     existing_path,
     inputs_of,
     inputs_text,
+    is_bundle,
     joules,
     load_profile,
     new_name,
     numbers,
     prepare_log,
     profile_path,
+    saved_profiles,
     seconds,
     share,
     watt_hours,
@@ -37,6 +39,7 @@ from ampere_energy.arguments import (
 from ampere_energy.errors import AmpereError, CoverageError, DeviceError, FileError, RequestError
 
 if TYPE_CHECKING:
+    from ampere_energy.bundled.choose import Choice
     from ampere_energy.fit.profile import Profile
     from ampere_energy.measure.devices import Device
     from ampere_energy.model.blocks import ModelSpec
@@ -78,6 +81,10 @@ MeterName = Annotated[
 Watts = Annotated[float | None, typer.Option(help="Model energy: watts of one busy core [default: 10].")]
 Threads = Annotated[int | None, typer.Option(help="torch threads [default: torch's own choice].")]
 ProfileName = Annotated[str, typer.Option("--profile", help="A profile's name or file.")]
+ProfileOrBundle = Annotated[str, typer.Option("--profile", help="A profile's name or file, or a bundle's name.")]
+ModeOrAny = Annotated[
+    str, typer.Option("--mode", help="eager, graph or compile [default: eager, or what the bundle has].")
+]
 Level = Annotated[float, typer.Option(help="Probability that the interval holds.")]
 WidthStep = Annotated[int, typer.Option(help="Only widths that are multiples of this.")]
 
@@ -119,6 +126,16 @@ def devices(as_json: AsJson = False) -> None:
     with err.status("trying the meters"):
         found, meters = compute_devices(), survey()
     _show(as_json, lambda: devices_json(found, meters), lambda: devices_table(found, meters))
+
+
+@app.command()
+def profiles(as_json: AsJson = False) -> None:
+    """Lists your saved profiles, and those that come with AMPERE."""
+    from ampere_energy.bundled.about import bundles, entries
+    from ampere_energy.show.profiles import profiles_json, profiles_table
+
+    saved, bundled = saved_profiles(), {bundle: entries(bundle) for bundle in bundles()}
+    _show(as_json, lambda: profiles_json(saved, bundled), lambda: profiles_table(saved, bundled))
 
 
 @app.command()
@@ -217,11 +234,11 @@ def profile(
 @app.command()
 def estimate(
     model: Model,
-    profile: ProfileName,
+    profile: ProfileOrBundle,
     input: Input = None,
     widths: Widths = "",
     optimizer: OptimizerName = "sgd",
-    mode: ModeName = "eager",
+    mode: ModeOrAny = "",
     precision: PrecisionName = "fp32",
     channels_last: ChannelsLast = False,
     accumulate: Accumulate = 1,
@@ -237,9 +254,13 @@ def estimate(
     capacity, budget_j, target = watt_hours(battery), joules(within), share(refine, "--refine")
     if approximate and target is not None:
         raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
-    ref = _ref(model, input, widths, _training(optimizer, mode, precision, channels_last, accumulate))
-    learnt = load_profile(profile)
-    spec = _spec(ref)
+    ref = _ref(model, input, widths, _training(optimizer, mode or "eager", precision, channels_last, accumulate))
+    if is_bundle(profile) and target is None:
+        chosen = _chosen(profile, ref, bool(input), bool(mode), approximate)
+        ref, spec, learnt = chosen.ref, chosen.spec, chosen.profile
+    else:
+        learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
+        spec = _spec(ref)
     from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.show.plainly import estimate_json
     from ampere_energy.show.tables import estimate_table
@@ -261,6 +282,15 @@ def estimate(
         lambda: estimate_json(result, capacity, budget_j),
         lambda: estimate_table(result, capacity, budget_j),
     )
+
+
+def _chosen(bundle: str, ref: ModelRef, input_given: bool, mode_given: bool, approximate: bool) -> Choice:
+    """The profile of a bundle that covers a model; says which."""
+    from ampere_energy.bundled.choose import choose
+
+    chosen = choose(bundle, ref, _spec, input_given=input_given, mode_given=mode_given, approximate=approximate)
+    _say(f"profile {chosen.name} of {bundle}: {chosen.about}")
+    return chosen
 
 
 def _refined(spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Profile:

@@ -13,7 +13,8 @@ from studies.additive import spec_of
 
 from ampere_energy.arguments import default_name
 from ampere_energy.errors import AmpereError, FileError
-from ampere_energy.fit.profile import LARGEST_BYTES, learn, load
+from ampere_energy.fit.file import LARGEST_BYTES
+from ampere_energy.fit.profile import learn, load
 from ampere_energy.model.variants import WidthRange
 from ampere_energy.predict.estimate import estimate
 

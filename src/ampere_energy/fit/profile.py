@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from ampere_energy.errors import AmpereError, FileError
+from ampere_energy.fit.file import AGAIN, SCHEMA, contents, read
 from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
 from ampere_energy.fit.nets import CONTEXT_TIME, NetFit
 from ampere_energy.fit.references import PER_KIND, Reference
@@ -24,19 +23,13 @@ from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
 from ampere_energy.model.blocks import Kind, Point
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
-from ampere_energy.plain import decode, encode, later, parse_json
+from ampere_energy.plain import decode, encode, later
 
-SCHEMA = 2
-LARGEST_BYTES = 2**25
-MOST_VALUES = 10**6
 MOST_POINTS = 2048
 """Of one kind, and observations of a joint fit: matrices of their square must fit into memory."""
 MOST_BLOCKS = 4096
 MOST_KINDS = 512
-LONGEST_TEXT = 4096
 _WIDEST, _FARTHEST = 20.0, 100.0
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_AGAIN = "profile again, or use the file as it was made"
 
 
 class Quantity(StrEnum):
@@ -177,50 +170,18 @@ class Profile:
 
 def load(path: str | Path) -> Profile:
     """Reads a saved profile; anything but a valid one that gives finite numbers is a `FileError`."""
-    path = Path(path)
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_BYTES + 1)
-    except OSError as error:
-        raise FileError(f"profile {path} cannot be read ({error.strerror})", "make one with ampere profile") from error
-    if len(data) > LARGEST_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
-        raise FileError(f"{path} is larger than any profile", "is it the right file?")
-    record = parse_json(data, f"profile {path}")
-    del data
-    if not isinstance(record, dict) or type(record.get("schema")) is not int:
-        raise FileError(f"{path} is not an AMPERE profile", "make one with ampere profile")
-    if record["schema"] > SCHEMA:
-        raise FileError(
-            f"{path} has schema {_short(record['schema'])}, this version reads {SCHEMA}", "upgrade ampere-energy"
-        )
-    if record["schema"] != SCHEMA:
-        raise FileError(f"{path} has schema {_short(record['schema'])}", "profile again")
-    _check_texts(record, path)
-    profile = decode(Profile, record.get("profile"), f"profile {path}")
+    return loads(read(Path(path)), Path(path))
+
+
+def loads(data: bytes, path: Path) -> Profile:
+    """The profile in a file's bytes, checked as `load` does; `path` names it in errors."""
+    profile = decode(Profile, contents(data, path), f"profile {path}")
     try:
         _check_use(profile)
     except (AmpereError, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         what = error.what if isinstance(error, AmpereError) else str(error)
-        raise FileError(f"profile {path} cannot be used: {what}", _AGAIN) from error
+        raise FileError(f"profile {path} cannot be used: {what}", AGAIN) from error
     return profile
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 20 else f"{text[:20]}…"
-
-
-def _check_texts(record: Any, path: Path) -> None:
-    """Refuses text that no profile holds and no terminal should show: control characters, half characters, novels."""
-    rest = [record]
-    while rest:
-        value = rest.pop()
-        if isinstance(value, dict):
-            rest += value.values()
-        elif isinstance(value, list):
-            rest += value
-        elif isinstance(value, str) and (len(value) > LONGEST_TEXT or _UNPRINTABLE.search(value)):
-            raise FileError(f"{path} has the text {value[:40]!r}, which is too long or has control characters", _AGAIN)
 
 
 def _check_use(profile: Profile) -> None:

@@ -1,0 +1,102 @@
+"""Bundles: folders of compressed profiles beside this file, each with an `about.json` that can be read without torch.
+
+bundled/nvidia-h200/about.json            an `About` for each profile, by its name
+bundled/nvidia-h200/cnn5-eager.json.gz    the profile itself
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ampere_energy.errors import FileError
+from ampere_energy.fit.file import LARGEST_BYTES
+from ampere_energy.model.training import Mode, Optimizer, Precision, Training
+from ampere_energy.plain import decode, parse_json
+
+if TYPE_CHECKING:
+    from ampere_energy.fit.profile import Profile
+
+ROOT = Path(__file__).parent
+_AGAIN = "install ampere-energy again"
+
+
+class Widths(StrEnum):
+    """Which members were profiled: a card computes multiples of 8 or so faster than the widths between them."""
+
+    ALIGNED = "aligned"
+    ANY = "any"
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How unseen members fared: mean absolute relative error, and the share inside their 90 % intervals."""
+
+    models: int
+    mape: float
+    coverage: float
+
+
+@dataclass(frozen=True)
+class About:
+    """What a bundled profile was made of.
+
+    Attributes:
+        input: shape of the input, batch first.
+        date: when it was made.
+        profile_s: seconds of measuring.
+        accuracy: None where it was never scored.
+    """
+
+    family: str
+    input: tuple[int, ...]
+    widths: Widths
+    mode: Mode
+    precision: Precision
+    optimizer: Optimizer
+    device: str
+    driver: str
+    date: str
+    profile_s: float
+    accuracy: Accuracy | None
+
+    @property
+    def training(self) -> Training:
+        """The settings it was made with."""
+        return Training(self.input[0], self.optimizer, self.mode, self.precision)
+
+    def __str__(self) -> str:
+        shape = ",".join(map(str, self.input))
+        return f"{self.family} at {shape} with {self.optimizer}, {self.mode}, {self.precision}, {self.widths} widths"
+
+
+def bundles() -> tuple[str, ...]:
+    """The names of all bundles."""
+    return tuple(sorted(path.parent.name for path in ROOT.glob("*/about.json")))
+
+
+def entries(bundle: str) -> dict[str, About]:
+    """What is in a bundle, by name."""
+    path = ROOT / bundle / "about.json"
+    try:
+        found = parse_json(path.read_bytes(), str(path))
+    except OSError as error:
+        raise FileError(f"{path} cannot be read ({error.strerror})", _AGAIN) from error
+    return {name: decode(About, about, f"{path}: {name}") for name, about in found.items()}
+
+
+def load_bundled(bundle: str, name: str) -> Profile:
+    """A profile of a bundle."""
+    from ampere_energy.fit.profile import loads
+
+    path = ROOT / bundle / f"{name}.json.gz"
+    try:
+        with gzip.open(path) as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileError(f"profile {path} cannot be read ({error})", _AGAIN) from error
+    return loads(data, path)

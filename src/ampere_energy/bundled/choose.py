@@ -1,0 +1,115 @@
+"""Which profile of a bundle answers for a model: the first made with its settings that covers all its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ampere_energy.bundled.about import About, Widths, entries, load_bundled
+from ampere_energy.errors import CoverageError
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.profile import Profile
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.source import ModelRef, model_ref
+from ampere_energy.model.training import Mode
+from ampere_energy.model.zoo.families import FAMILIES
+
+_MOST_NAMED = 6
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A profile of a bundle, and the model with the input and settings that were filled in from it."""
+
+    name: str
+    about: About
+    profile: Profile
+    ref: ModelRef
+    spec: ModelSpec
+
+
+def choose(
+    bundle: str,
+    ref: ModelRef,
+    read: Callable[[ModelRef], ModelSpec],
+    *,
+    input_given: bool,
+    mode_given: bool,
+    approximate: bool = False,
+) -> Choice:
+    """The profile of a bundle that covers a model.
+
+    Profiles of the model's own family come first, then eager ones, then those of aligned widths, which know these
+    better than one of any widths does.
+
+    Args:
+        bundle: its name.
+        ref: the model; its settings are those asked for.
+        read: makes the blocks of a model.
+        input_given: otherwise a family takes the input of its own profiles; a factory tells its input itself.
+        mode_given: otherwise any mode will do.
+        approximate: where none covers the model, take the one that lacks the fewest of its blocks.
+
+    Raises:
+        CoverageError: nothing in the bundle covers the model; says what it has.
+    """
+    found = entries(bundle)
+    specs: dict[ModelRef, ModelSpec] = {}
+    second: tuple[int, Choice] | None = None
+    for name, asked in _candidates(found, ref, input_given, mode_given):
+        if asked not in specs:
+            specs[asked] = read(asked)
+        spec, about = specs[asked], found[name]
+        if spec.training != about.training:
+            continue
+        profile = load_bundled(bundle, name)
+        lacking = sum(profile.nets is None or not _covered(block, profile.nets) for block in spec.blocks)
+        choice = Choice(name, about, profile, asked, spec)
+        if not lacking:
+            return choice
+        if approximate and profile.references and (second is None or lacking < second[0]):
+            second = lacking, choice
+    if second is not None:
+        return second[1]
+    raise CoverageError(
+        f"nothing in {bundle} covers {ref} with these settings",
+        f"it has {_listed(found, ref.source)}: ask for one of these, or make your own profile with ampere profile",
+    )
+
+
+def _candidates(
+    found: Mapping[str, About], ref: ModelRef, input_given: bool, mode_given: bool
+) -> Iterator[tuple[str, ModelRef]]:
+    """Names of the profiles that may serve, best first, each with the model as it would be asked about."""
+    modes = list(Mode)
+    from_family = ref.source in FAMILIES and not input_given
+    order = sorted(
+        found,
+        key=lambda n: (
+            found[n].family != ref.source,
+            modes.index(found[n].mode),
+            found[n].widths is not Widths.ALIGNED,
+            n,
+        ),
+    )
+    for name in order:
+        about = found[name]
+        training = ref.training if mode_given else replace(ref.training, mode=about.mode)
+        if replace(training, batch=1) != replace(about.training, batch=1):
+            continue
+        if not from_family:
+            yield name, replace(ref, training=training)
+        elif about.family == ref.source:
+            yield name, model_ref(ref.source, widths=ref.widths, input=about.input, training=training)
+
+
+def _covered(block: Block, nets: NetFit) -> bool:
+    """Whether the very width was among those profiled: a profile of multiples of 8 does not know the others."""
+    place = nets.find(block.kind.id)
+    return place is not None and all(w in r for r, w in zip(nets.subjects[place].domain, block.point, strict=True))
+
+
+def _listed(found: Mapping[str, About], family: str) -> str:
+    texts = [str(about) for _, about in sorted(found.items(), key=lambda item: (item[1].family != family, item[0]))]
+    more = len(texts) - _MOST_NAMED
+    return " / ".join(texts[:_MOST_NAMED]) + (f" and {more} more (see ampere profiles)" if more > 0 else "")

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from studies.bundles import DATA, bundle, cnn5, described
+
+from ampere_energy.bundled import about as shelf
+from ampere_energy.bundled.about import ROOT, About, Widths, bundles, entries, load_bundled
+from ampere_energy.bundled.choose import Choice, choose
+from ampere_energy.cli import main
+from ampere_energy.errors import CoverageError, FileError, RequestError
+from ampere_energy.fit.campaign import profile
+from ampere_energy.fit.profile import load
+from ampere_energy.fit.rules import Rules
+from ampere_energy.model.parse import parse_ref
+from ampere_energy.model.source import ModelRef, model_ref
+from ampere_energy.model.training import Mode, Optimizer, Precision, Training
+from ampere_energy.model.zoo.families import FAMILIES
+from ampere_energy.predict.estimate import estimate
+
+H200 = "nvidia-h200"
+INPUT = (128, 3, 64, 64)
+Run = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture(scope="module")
+def only_cnn5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle that does not grow with the shipped one."""
+    root = tmp_path_factory.mktemp("bundled")
+    cnn5(root / H200)
+    return root
+
+
+@pytest.fixture
+def run(only_cnn5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in an empty folder, with an empty collection: exit code, output, errors."""
+    monkeypatch.setattr(shelf, "ROOT", only_cnn5)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "user"))
+
+    def command(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ampere", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capfd.readouterr()
+
+    return command
+
+
+def collection(tmp_path: Path) -> Path:
+    folder = tmp_path / "user" / "ampere-energy" / "profiles"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_the_bundle_is_what_was_recorded(tmp_path: Path) -> None:
+    cnn5(tmp_path / "one")
+    cnn5(tmp_path / "two")
+    assert sorted(p.name for p in (tmp_path / "one").iterdir()) == [
+        "about.json",
+        "cnn5-128x3x64x64-eager.json.gz",
+        "cnn5-128x3x64x64-graph.json.gz",
+    ]
+    shipped = entries(H200)
+    for made in sorted((tmp_path / "one").iterdir()):
+        assert made.read_bytes() == (tmp_path / "two" / made.name).read_bytes()
+        if made.suffix == ".gz":
+            assert gzip.decompress(made.read_bytes()) == gzip.decompress((ROOT / H200 / made.name).read_bytes())
+        else:
+            assert json.loads(made.read_text()).items() <= json.loads((ROOT / H200 / made.name).read_text()).items()
+    for mode in ("eager", "graph"):
+        name = f"cnn5-128x3x64x64-{mode}"
+        assert load_bundled(H200, name) == load(DATA / f"{mode}-profile.json")
+        [record] = json.loads((DATA / f"{mode}-evaluation.json").read_text())
+        scored, score = record["scores"]["ampere"], shipped[name].accuracy
+        assert score is not None
+        assert score.models == record["models"]
+        assert (score.mape, score.coverage) == pytest.approx((scored["mape"], scored["coverage"]))
+
+
+def test_a_bundled_profile_still_predicts_what_it_was_scored_with() -> None:
+    """Kinds are named as they were, and the estimates are those that were compared with the card."""
+    learnt = load_bundled(H200, "cnn5-128x3x64x64-eager")
+    [record] = json.loads((DATA / "eager-evaluation.json").read_text())
+    for trial in record["trials"]:
+        spec = parse_ref(model_ref("cnn5", widths=tuple(trial["widths"]), input=INPUT, training=learnt.training))
+        found = estimate(spec, learnt)
+        assert found.energy_j == pytest.approx(trial["predicted_j"], rel=1e-9)
+        assert found.interval_j == pytest.approx(trial["interval_j"], rel=1e-9)
+
+
+def test_everything_in_a_bundle_is_packaged_small_and_usable() -> None:
+    patterns = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["ampere_energy"]
+    packaged = {path for pattern in patterns for path in ROOT.parent.glob(pattern)}
+    assert H200 in bundles()
+    for name in bundles():
+        files = set((ROOT / name).iterdir())
+        assert files == {ROOT / name / "about.json", *(ROOT / name / f"{own}.json.gz" for own in entries(name))}
+        assert files <= packaged
+        assert max(path.stat().st_size for path in files) < 300_000
+        for own, about in entries(name).items():
+            learnt = load_bundled(name, own)
+            assert learnt.complete
+            assert learnt.training == about.training
+            assert about.family in FAMILIES
+
+
+def test_estimate_takes_input_and_mode_from_the_bundle(run: Run) -> None:
+    code, out, told = run("estimate", "cnn5", "--profile", H200, "--widths", "16,32,48,64", "--json")
+    assert code == 0, told
+    assert told == (
+        "profile cnn5-128x3x64x64-eager of nvidia-h200: cnn5 at 128,3,64,64 with sgd, eager, fp32, any widths\n"
+    )
+    learnt = load_bundled(H200, "cnn5-128x3x64x64-eager")
+    spec = parse_ref(model_ref("cnn5", widths=(16, 32, 48, 64), input=INPUT, training=learnt.training))
+    assert json.loads(out)["energy_j"] == pytest.approx(estimate(spec, learnt).energy_j)
+    assert json.loads(out)["basis"] == "measured"
+    code, other, told = run(
+        "estimate", "cnn5", "--profile", H200, "--widths", "16,32,48,64", "--mode", "graph", "--json"
+    )
+    assert code == 0, told
+    assert "cnn5-128x3x64x64-graph" in told
+    assert json.loads(other)["energy_j"] < json.loads(out)["energy_j"]
+
+
+def test_a_factory_is_covered_by_its_kinds(run: Run, tmp_path: Path) -> None:
+    factory = "import torch\nfrom ampere_energy.model.zoo.convnets import cnn5\n"
+    factory += "def mine(): return cnn5((16, 32, 48, 64), (3, 64, 64)), torch.zeros(128, 3, 64, 64)\n"
+    (tmp_path / "mine.py").write_text(factory)
+    code, out, told = run("estimate", "mine.py:mine", "--profile", H200, "--json")
+    assert code == 0, told
+    family = run("estimate", "cnn5", "--profile", H200, "--widths", "16,32,48,64", "--json")
+    assert json.loads(out)["energy_j"] == pytest.approx(json.loads(family[1])["energy_j"])
+
+
+HAS = "it has cnn5 at 128,3,64,64 with sgd, eager, fp32, any widths / cnn5 at 128,3,64,64 with sgd, graph, fp32"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("estimate", "resnet", "--profile", H200), 4, "nothing in nvidia-h200 covers resnet18[64,128,256,512] with"),
+        (("estimate", "resnet", "--profile", H200), 4, HAS),
+        (("estimate", "lenet5", "--profile", H200, "--input", "128,3,64,64"), 4, HAS),
+        (("estimate", "cnn5", "--profile", H200, "--input", "32,3,64,64"), 4, HAS),
+        (("estimate", "cnn5", "--profile", H200, "--mode", "compile"), 4, HAS),
+        (("estimate", "cnn5", "--profile", H200, "--optimizer", "adam"), 4, HAS),
+        (("estimate", "cnn5", "--profile", H200, "--precision", "bf16"), 4, HAS),
+        (("estimate", "cnn5", "--profile", H200, "--channels-last"), 4, HAS),
+        (("estimate", "cnn5", "--profile", H200, "--widths", "65,1,1,1"), 2, "width 1 of cnn5 is 65"),
+        (("estimate", "cnn5", "--profile", H200, "--mode", "fast"), 2, "--mode fast; choose from eager"),
+        (("estimate", "cnn5", "--profile", "nvidia-h20"), 2, "or bundle is called 'nvidia-h20'; make one with ampere"),
+        (("estimate", "cnn5", "--profile", "nvidia-h20"), 2, "or take a bundle: nvidia-h200"),
+        (("estimate", "cnn5", "--profile", H200, "--refine", "3%"), 2, "nvidia-h200 is bundled, profiled on another"),
+        (("measure", "cnn5", "--add-to", H200), 2, "make your own profile on this device with ampere profile"),
+        (("evaluate", "cnn5", "--profile", H200), 2, "make your own profile on this device with ampere profile"),
+    ],
+)
+def test_what_a_bundle_cannot_answer_is_one_line(run: Run, arguments: tuple[str, ...], code: int, words: str) -> None:
+    found, out, told = run(*arguments)
+    assert found == code
+    assert words in told
+    assert told.startswith("ampere: ")
+    assert (told.count("\n"), out) == (1, "")
+
+
+def test_a_profile_of_the_users_own_wins_and_a_folder_does_not(run: Run, tmp_path: Path) -> None:
+    (tmp_path / H200).mkdir()
+    assert run("estimate", "cnn5", "--profile", H200, "--json")[0] == 0
+    (tmp_path / H200).rmdir()
+    graph = gzip.decompress((ROOT / H200 / "cnn5-128x3x64x64-graph.json.gz").read_bytes())
+    (collection(tmp_path) / f"{H200}.json").write_bytes(graph)
+    code, _, told = run("estimate", "cnn5", "--profile", H200)
+    assert code == 4
+    assert "the profile was made at batch 128 with sgd in graph mode" in told
+
+
+def test_profiles_lists_saved_and_bundled(run: Run, tmp_path: Path) -> None:
+    code, out, told = run("profiles")
+    assert code == 0, told
+    for text in ("none", "nvidia-h200", "cnn5", "NVIDIA H200", "2026-11-15", "5.8 % off", "(12 models)"):
+        assert text in out
+    assert "not scored" not in out
+    saved = collection(tmp_path)
+    text = gzip.decompress((ROOT / H200 / "cnn5-128x3x64x64-graph.json.gz").read_bytes()).decode()
+    (saved / "mine.json").write_text(text)
+    (saved / "evil.json").write_text(text.replace('"model":"cnn5"', '"model":"\\u001b[2J"'))
+    (saved / "half.json").write_text(text[:1000])
+    (saved / "list.json").write_text('{"schema": 2, "profile": []}')
+    code, out, told = run("profiles")
+    assert code == 0, told
+    assert "not scored" in out
+    assert "\x1b" not in out
+    code, out, told = run("profiles", "--json")
+    assert code == 0, told
+    found = json.loads(out)
+    assert [(p["profile"], p["problem"] is None) for p in found["saved"]] == [
+        ("evil", False),
+        ("half", False),
+        ("list", False),
+        ("mine", True),
+    ]
+    mine = found["saved"][-1]
+    assert (mine["model"], mine["batch"], mine["mode"], mine["precision"]) == ("cnn5", 128, "graph", "fp32")
+    assert (mine["device"], mine["driver"], mine["accuracy"]) == ("NVIDIA H200", "580.159.04", None)
+    first = found["bundled"][0]
+    assert (first["profile"], first["name"]) == (H200, "cnn5-128x3x64x64-eager")
+    assert (first["family"], first["input"], first["widths"]) == ("cnn5", list(INPUT), "any")
+    assert first["accuracy"] == {"models": 6, "mape": pytest.approx(0.0585, abs=1e-4), "coverage": pytest.approx(5 / 6)}
+
+
+@pytest.fixture(scope="module")
+def shelf_of_lenets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle with a family at aligned and at any widths, as graphs, and eager at a smaller batch."""
+    root = tmp_path_factory.mktemp("shelf")
+    for mode, batch, step in ((Mode.GRAPH, 10, 1), (Mode.GRAPH, 10, 2), (Mode.EAGER, 4, 1)):
+        ref = model_ref("lenet5", input=(batch, 1, 28, 28), training=Training(batch, mode=mode))
+        family = FAMILIES["lenet5"].aligned(step)
+        spec = replace(parse_ref(ref), name="lenet5")
+        learnt = profile(spec, device="simulated", ranges=family.ranges, rules=Rules(budget_s=1.0), ref=ref)
+        path = root / "profile.json"
+        learnt.save(path)
+        about = About(
+            "lenet5",
+            ref.input,
+            Widths.ANY if step == 1 else Widths.ALIGNED,
+            mode,
+            Precision.FP32,
+            Optimizer.SGD,
+            "none",
+            "none",
+            learnt.created,
+            learnt.profile_s,
+            None,
+        )
+        bundle(path, about, root / "lenets")
+    return root
+
+
+def chosen(ref: ModelRef, input_given: bool = True, mode_given: bool = True) -> Choice:
+    return choose("lenets", ref, parse_ref, input_given=input_given, mode_given=mode_given)
+
+
+def test_which_profile_is_chosen(shelf_of_lenets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "ROOT", shelf_of_lenets)
+    eager, graph = Training(10), Training(10, mode=Mode.GRAPH)
+    assert set(entries("lenets")) == {
+        "lenet5-10x1x28x28-graph",
+        "lenet5-10x1x28x28-graph-aligned",
+        "lenet5-4x1x28x28-eager",
+    }
+    even, odd = (4, 8, 60, 40), (5, 8, 60, 40)
+    shape = (10, 1, 28, 28)
+    assert (
+        chosen(model_ref("lenet5", widths=even, input=shape, training=graph)).name == "lenet5-10x1x28x28-graph-aligned"
+    )
+    assert chosen(model_ref("lenet5", widths=odd, input=shape, training=graph)).name == "lenet5-10x1x28x28-graph"
+    # a batch was asked for, but no mode: what there is of that batch
+    given = model_ref("lenet5", widths=odd, input=shape, training=eager)
+    assert chosen(given, mode_given=False).name == "lenet5-10x1x28x28-graph"
+    with pytest.raises(CoverageError, match=r"covers lenet5\[5,8,60,40\].*it has lenet5 at 10,1,28,28"):
+        chosen(given)
+    # neither: eager, whatever its batch
+    free = chosen(model_ref("lenet5", widths=odd, training=eager), input_given=False, mode_given=False)
+    assert (free.name, free.ref.input, free.spec.training) == ("lenet5-4x1x28x28-eager", (4, 1, 28, 28), Training(4))
+    assert estimate(free.spec, free.profile).energy_j > 0
+
+
+def test_approximate_takes_the_nearest(shelf_of_lenets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "ROOT", shelf_of_lenets)
+    ref = model_ref("cnn5", widths=(8, 16, 24, 24), input=(10, 1, 28, 28), training=Training(10, mode=Mode.GRAPH))
+    with pytest.raises(CoverageError, match="nothing in lenets covers cnn5"):
+        chosen(ref)
+    found = choose("lenets", ref, parse_ref, input_given=True, mode_given=True, approximate=True)
+    result = estimate(found.spec, found.profile, approximate=True)
+    assert found.about.family == "lenet5"
+    assert len(result.approximate) == 5
+
+
+def test_bundling_refuses_what_does_not_fit_its_entry(tmp_path: Path) -> None:
+    path = DATA / "graph-profile.json"
+    right = described(load(path), INPUT, Widths.ANY, None)
+    for wrong in (replace(right, mode=Mode.EAGER), replace(right, input=(64, 3, 64, 64)), replace(right, family="har")):
+        with pytest.raises(RequestError, match="is of cnn5 at batch 128 with sgd in graph mode"):
+            bundle(path, wrong, tmp_path)
+    record = json.loads(path.read_text())
+    record["profile"]["complete"] = False
+    (tmp_path / "partial.json").write_text(json.dumps(record))
+    with pytest.raises(RequestError, match="is partial"):
+        bundle(tmp_path / "partial.json", right, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["partial.json"]
+
+
+def test_a_broken_bundle_is_a_file_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "cnn5-128x3x64x64-eager"
+    data = (ROOT / H200 / f"{name}.json.gz").read_bytes()
+    monkeypatch.setattr(shelf, "ROOT", tmp_path)
+    (tmp_path / H200).mkdir()
+    for broken in (b"", data[:-100], b"no gzip", data[:50] + bytes(50) + data[100:]):
+        (tmp_path / H200 / f"{name}.json.gz").write_bytes(broken)
+        with pytest.raises(FileError):
+            load_bundled(H200, name)
