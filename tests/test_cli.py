@@ -147,15 +147,34 @@ def test_refine_add_and_within(folder: Path, tmp_path: Path) -> None:
     assert again[1] / again[0] < high / low  # what was added counts after resuming, too
 
 
+def test_a_report_overwrites_nothing_it_is_about(folder: Path) -> None:
+    before = (folder / "sim.json").read_bytes()
+    done = ampere("report", "sim.json", "--out", "./sim.json", cwd=folder)
+    assert (done.returncode, (folder / "sim.json").read_bytes()) == (2, before)
+    assert "choose another --out" in done.stderr
+    missing = ampere("report", "missing.json", cwd=folder)
+    assert missing.returncode == 2
+    assert "cannot be read" in missing.stderr
+
+
 def test_evaluate_writes_a_report(folder: Path) -> None:
     (record,) = answer("evaluate", "lenet5", "--profile", "sim.json", "--models", "4", "--report", "r.html", cwd=folder)
     keys = {"family", "device", "mode", "widths", "batch", "models", "points", "profile_s", "floor", "scores"}
     assert keys <= record.keys()
     assert {"mape", "bias", "p90", "spearman", "coverage"} <= record["scores"]["ampere"].keys()
     assert record["scores"]["ampere"]["mape"] < 0.1
-    assert "<svg" in (folder / "r.html").read_text()
+    page = (folder / "r.html").read_text()
+    assert "SIMULATED" in page
+    for member in record["members"]:
+        predicted = member["predictions"]["ampere"]["energy_j"]
+        assert f'data-x="{member["measured_j"]:.6g}" data-y="{predicted:.6g}"' in page
+    (folder / "evaluation.json").write_text(json.dumps([record]))
+    for subject, made in (("evaluation.json", "evaluation.html"), ("sim.json", "sim.html")):
+        assert ampere("report", subject, cwd=folder).stderr.strip() == f"report {made}"
+        assert (folder / made).read_text().startswith("<!doctype html>")
+    assert (folder / "evaluation.html").read_text() == page
     table = ampere("evaluate", "lenet5", "--profile", "sim.json", "--models", "2", cwd=folder).stdout
-    assert "mean absolute error" in table
+    assert "mean error" in table
 
 
 ODD = """

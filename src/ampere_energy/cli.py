@@ -498,6 +498,25 @@ def _tried(
             raise CoverageError(error.what, f"run {_profile_command(largest, learnt, profile)}") from error
 
 
+@app.command()
+def report(
+    subject: Annotated[str, typer.Argument(metavar="PROFILE|EVALUATION", help="A profile, or what evaluate printed.")],
+    page: Annotated[Path | None, typer.Option("--out", help="The page [default: NAME.html here].")] = None,
+) -> None:
+    """Writes one HTML page about a profile, or about what `ampere evaluate --json` printed; it opens offline."""
+    from ampere_energy.show.profile_page import profile_page
+    from ampere_energy.show.report import evaluation_page
+    from ampere_energy.show.sets import is_evaluation, read_sets
+
+    path = existing_path(subject)
+    page = page or Path(f"{path.stem}.html")
+    if page.resolve() == path.resolve():
+        raise RequestError(f"--out {page} is the file the page is about", "choose another --out")
+    text = evaluation_page(read_sets(path)) if is_evaluation(path) else profile_page(load_profile(subject))
+    _write(page, text)
+    _say(f"report {page}")
+
+
 def _say(message: str) -> None:
     err.print(message, highlight=False, soft_wrap=True)
 
@@ -640,4 +659,4 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     except OSError as error:
-        raise FileError(f"{path} cannot be written ({error.strerror})", "choose another --report") from error
+        raise FileError(f"{path} cannot be written ({error.strerror})", "choose another file for the page") from error

@@ -10,10 +10,15 @@ def si(value: float, unit: str) -> str:
     size = abs(value)
     if size == 0:
         return f"0 {unit}"
-    factor, prefix = next(((f, p) for f, p in _PREFIXES if size >= f * 0.9995), _PREFIXES[-1])
+    factor, letter = prefix(size)
     scaled = value / factor
     digits = 0 if abs(scaled) >= 99.95 else 1 if abs(scaled) >= 9.995 else 2
-    return f"{scaled:.{digits}f} {prefix}{unit}"
+    return f"{scaled:.{digits}f} {letter}{unit}"
+
+
+def prefix(size: float) -> tuple[float, str]:
+    """The SI prefix that fits a size, with its factor: `prefix(0.00123)` is `(0.001, "m")`."""
+    return next(((f, p) for f, p in _PREFIXES if size >= f * 0.9995), _PREFIXES[-1])
 
 
 def duration(seconds: float) -> str:
