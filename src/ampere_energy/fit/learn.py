@@ -73,7 +73,9 @@ def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> t
 
     Energy's is fitted to each measured power × the *mean's* time, not to the energy itself: the roughness of time
     would otherwise bend it where few networks are metered. Where very few are, it leans on the time: as if a third of
-    one more network of each kind had been metered, spread over all widths seen, at the kind's mean power.
+    one more network of each kind had been metered, spread over all widths seen, at the kind's mean power. What a step
+    pays once is mostly waiting: the base of energy is that of time at the least power seen, since a few metered
+    networks of several blocks tell it too badly.
     """
     domains, squares = [s.domain for s in subjects], [s.squares for s in subjects]
     times = np.array([o.time_s for o in observations])
@@ -89,7 +91,8 @@ def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> t
         nets += [(block,) for block in seen]
         values += [usual * _total(time, [block]) for block in seen]
         weights += [_LEAN / len(seen)] * len(seen)
-    return time, fit_mean(domains, nets, np.array(values), np.array(weights), lift=time, squares=squares)
+    base_j = time.base * min((power for _, power in powers), default=0.0)
+    return time, fit_mean(domains, nets, np.array(values), np.array(weights), time, squares, base_j)
 
 
 def _usual_power(time: Mean, powers: Sequence[tuple[Net, float]], kind: int) -> float:

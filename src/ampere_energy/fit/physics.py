@@ -125,6 +125,7 @@ def fit_mean(
     weights: Array | None = None,
     lift: Mean | None = None,
     squares: Sequence[bool] = (),
+    base: float | None = None,
 ) -> Mean:
     """The weights that make sums over networks' blocks meet their values.
 
@@ -135,12 +136,15 @@ def fit_mean(
         weights: how much each network counts; by default all alike.
         lift: the mean of time, for a mean of energy that is lifted by it.
         squares: whether each kind's mean has squares; by default none's.
+        base: what every network pays once, where that is known; by default it is learnt.
     """
+    known = base or 0.0
+    aims = 1 - known / values
     squared = list(squares) or [False] * len(domains)
     ends = np.cumsum([1, *(terms(len(domain), s) for domain, s in zip(domains, squared, strict=True))])
     columns = np.zeros((len(nets), ends[-1]))
     for row, net in zip(columns, nets, strict=True):
-        row[0] = len({len(other) for other in nets}) > 1  # only nets of different sizes can tell the base
+        row[0] = base is None and len({len(other) for other in nets}) > 1  # only nets of different sizes can tell
         for kind, point in net:
             at = np.array([point], dtype=float)
             own = features(at, squared[kind])[0]
@@ -154,17 +158,17 @@ def fit_mean(
     trust, found, hold = counts, np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
     for _ in range(_ROUNDS):
         rows = np.vstack((relative / scale * trust[:, None], np.diag(hold)))
-        found, _ = nnls(rows, np.concatenate((trust, np.zeros(len(hold)))), maxiter=100 * columns.shape[1])
-        misses = np.abs(relative / scale @ found - 1)
+        found, _ = nnls(rows, np.concatenate((trust * aims, np.zeros(len(hold)))), maxiter=100 * columns.shape[1])
+        misses = np.abs(relative / scale @ found - aims)
         trust = counts / np.sqrt(np.maximum(misses, _USUAL) / _USUAL)
         for domain, s, (start, end) in zip(domains, squared, itertools.pairwise(ends), strict=True):
             first = end - len(domain)
-            farthest = _odd_shares(domain, s, found[0] / scale[0], found[start:first] / scale[start:first])
+            farthest = _odd_shares(domain, s, known + found[0] / scale[0], found[start:first] / scale[start:first])
             seen = relative[:, first:end].any(0)
             hold[first:end][seen] = _HOLD * np.maximum(farthest[seen] / scale[first:end][seen] - 1, 0.0)
     found = found / scale
     parts = [tuple(map(float, found[a:b])) for a, b in itertools.pairwise(ends)]
-    return Mean(float(found[0]), tuple(parts))
+    return Mean(known + float(found[0]), tuple(parts))
 
 
 def _odd_shares(domain: Domain, squares: bool, base: float, even: Array) -> Array:
