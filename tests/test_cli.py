@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -8,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,20 @@ def two(): return Two()
 
 
 def ampere(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in this process, where torch is imported once."""
+    out, told = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(told):
+        patch.chdir(cwd or Path.cwd())
+        patch.setattr(sys, "argv", ["ampere", *arguments])
+        patch.setattr(sys, "path", ["", *sys.path])
+        patch.setattr(warnings, "showwarning", warnings.showwarning)
+        with pytest.raises(SystemExit) as end:
+            main()
+    return subprocess.CompletedProcess(arguments, int(end.value.code or 0), out.getvalue(), told.getvalue())
+
+
+def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command as users run it."""
     command = [sys.executable, "-m", "ampere_energy", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240)
 
@@ -118,7 +135,7 @@ def test_profile_estimate_and_evaluate_on_the_cpu_say_modelled(folder: Path) -> 
     predicted = answer("estimate", *source, "--profile", "mine.json", cwd=folder)
     assert predicted["basis"] == "modelled"
     assert 0 <= predicted["interval_j"][0] < predicted["energy_j"] < predicted["interval_j"][1]
-    assert "MODELLED" in ampere("estimate", *source, "--profile", "mine.json", cwd=folder).stdout
+    assert "MODELLED" in process("estimate", *source, "--profile", "mine.json", cwd=folder).stdout
     real = answer("measure", *source, *one, cwd=folder)
     assert 0.25 < predicted["energy_j"] / real["energy_j"] < 4  # the machine may be busy
 
