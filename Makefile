@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench study tables pictures clean
+.PHONY: demo test check bench study tables figures pictures clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -31,6 +31,9 @@ bench: $(READY)
 
 tables: $(READY)
 	$(BIN)/python -m studies.tables
+
+figures: $(READY)
+	$(BIN)/python -m studies.figures
 
 pictures: $(READY)
 	$(BIN)/python docs/pictures.py
