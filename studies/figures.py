@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
-from ampere_energy.show.plot import Axis, Cell, Mark, Series, bars, cdf, heat, lines, scatter
 
 from ampere_energy.fit.gp import fit
 from ampere_energy.fit.guided import REACH_90
@@ -25,6 +24,7 @@ from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.predict.evaluate import Trials, rescore, score
 from ampere_energy.predict.experiment import Part, Recorded, load
+from ampere_energy.show.plot import Axis, Cell, Mark, Series, bars, cdf, heat, lines, scatter
 from studies.experiments import DEPTHS, PLANS, grown
 from studies.freshness import ROOT
 
@@ -44,10 +44,11 @@ def _trials(folder: Path, name: str) -> dict[Mode, Trials]:
 
 
 def _log(folder: Path, name: str) -> list[Measurement]:
-    found = MeasurementLog(folder / f"{name}.jsonl").read()
-    if not found:
-        raise FileNotFoundError(folder / name)
-    return [r for r in found if isinstance(r, Measurement) and r.infeasible is None]
+    return [
+        r
+        for r in MeasurementLog(folder / f"{name}.jsonl").read()
+        if isinstance(r, Measurement) and r.infeasible is None
+    ]
 
 
 def _alone(record: Measurement) -> Sequence[Window]:
@@ -145,9 +146,13 @@ def against(folder: Path, name: str = "cnn5-any", mode: Mode = Mode.GRAPH) -> st
     return scatter(title, series, Axis("measured", "J"), Axis("predicted", "J"))
 
 
-def errors(folder: Path, names: Sequence[str] | None = None, title: str = "Mean absolute error") -> str:
-    """Figures 8 and 9: every method's error by family and setting."""
-    wanted = names or [p.name for p in PLANS[folder.name] if (folder / p.name / "experiment.json").exists()]
+def errors(folder: Path) -> str:
+    """Figure 8: every method's error by family and setting."""
+    return _errors(folder, _EVERY, "Mean absolute error")
+
+
+def _errors(folder: Path, names: Sequence[str], title: str) -> str:
+    wanted = [name for name in names if _kept(folder, name)]
     sets = [(f"{name} {mode}", trials) for name in wanted for mode, trials in _trials(folder, name).items()]
     shown = [m for m in _METHODS if any(m in trials.methods for _, trials in sets)]
     series = []
@@ -159,7 +164,7 @@ def errors(folder: Path, names: Sequence[str] | None = None, title: str = "Mean 
 
 def transformer(folder: Path) -> str:
     """Figure 9: the Transformer."""
-    return errors(folder, ("transformer-aligned", "transformer-any"), "Transformer: mean absolute error")
+    return _errors(folder, _TRANSFORMERS, "Transformer: mean absolute error")
 
 
 def resnet(folder: Path, mode: Mode = Mode.GRAPH) -> str:
@@ -226,29 +231,42 @@ def _in(folder: Path, name: str, mode: Mode) -> Trials:
     return _trials(folder, name)[_mode(folder, name, mode)]
 
 
-MADE: dict[str, Callable[[Path], str]] = {
-    "2-depth": depth,
-    "4-gp-steps": gp_steps,
-    "5-linear": linear,
-    "6-time-energy": time_energy,
-    "7-against": against,
-    "8-errors": errors,
-    "9-transformer": transformer,
-    "10-resnet": resnet,
-    "11-surface": surface,
-    "12-differences": differences,
+@dataclass(frozen=True)
+class Figure:
+    """How a figure is made, and what must be recorded for it: all of these sweeps or experiments, or any one."""
+
+    make: Callable[[Path], str]
+    needs: tuple[str, ...]
+    any_of: bool = False
+
+    def possible(self, folder: Path) -> bool:
+        there = [_kept(folder, name) for name in self.needs]
+        return any(there) if self.any_of else all(there)
+
+
+def _kept(folder: Path, name: str) -> bool:
+    return MeasurementLog(folder / f"{name}.jsonl").exists() or (folder / name / "experiment.json").exists()
+
+
+_EVERY = tuple(dict.fromkeys(planned.name for plan in PLANS.values() for planned in plan))
+_TRANSFORMERS = ("transformer-aligned", "transformer-any")
+MADE = {
+    "2-depth": Figure(depth, ("depth",)),
+    "4-gp-steps": Figure(gp_steps, ("linear",)),
+    "5-linear": Figure(linear, ("linear",)),
+    "6-time-energy": Figure(time_energy, ("cnn5-any",)),
+    "7-against": Figure(against, ("cnn5-any",)),
+    "8-errors": Figure(errors, _EVERY, any_of=True),
+    "9-transformer": Figure(transformer, _TRANSFORMERS, any_of=True),
+    "10-resnet": Figure(resnet, ("resnet-any",)),
+    "11-surface": Figure(surface, ("cnn5-any",)),
+    "12-differences": Figure(differences, ("cnn5-any",)),
 }
 
 
 def figures(data: Path) -> dict[str, str]:
     """Every figure that the data of a device gives, by file name."""
-    found = {}
-    for name, make in MADE.items():
-        try:
-            found[f"{data.name}-{name}.svg"] = make(data)
-        except (FileNotFoundError, KeyError):
-            continue
-    return found
+    return {f"{data.name}-{name}.svg": figure.make(data) for name, figure in MADE.items() if figure.possible(data)}
 
 
 def main() -> None:
