@@ -15,13 +15,15 @@ from scipy.optimize import minimize, nnls
 
 from ampere_energy.fit.gp import LogNormal
 from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, Pair, correlation
-from ampere_energy.fit.nets import Host, Net, NetFit, Observation, Rows, Subject, start, works_of
+from ampere_energy.fit.nets import CONTEXT_OWN, Host, Net, NetFit, Observation, Rows, Subject, start, works_of
 from ampere_energy.fit.physics import Array, Mean, fit_mean
 from ampere_energy.fit.threads import one_thread
 from ampere_energy.model.blocks import Point
 
 NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
 """Priors of how repeats differ beyond what each measurement states of itself: time, energy."""
+OWN = LogNormal(CONTEXT_OWN, 1.0)
+"""Prior of how networks differ in what company costs them."""
 _ITERATIONS = 60
 _HOST_BOUND = 1.3
 _HOST_SPREAD = 0.1
@@ -54,7 +56,7 @@ def learn(
     theta = evidence.pack(before) if before is not None else evidence.usual
     with one_thread():
         theta = evidence.climb(theta, iterations)
-    time_hyper, power_hyper, noise = evidence.unpack(theta)
+    time_hyper, power_hyper, noise, own = evidence.unpack(theta)
     return NetFit(
         tuple(subjects),
         tuple(observations),
@@ -65,6 +67,7 @@ def learn(
         noise,
         learn_host(subjects, observations),
         idle_w,
+        own,
     )
 
 
@@ -123,7 +126,8 @@ class Evidence:
             for w, pair in enumerate(self.pairs)
             for c, component in enumerate(components)
         }
-        self.context = rows.context(rows)
+        self.context = rows.context(rows, 0.0)
+        self.of_own = rows.context(rows, 1.0) - self.context
         self.shares, self.targets = rows.linearised(*start(rows))
         self.metered = self.shares * rows.is_energy[:, None]
         priors = [
@@ -132,7 +136,7 @@ class Evidence:
             for members, axes in zip(self.works, self.axes, strict=True)
             for prior in _priors(components, len(members), axes)
         ]
-        priors += NOISE
+        priors += [*NOISE, OWN]
         self.medians = np.log([p.median for p in priors])
         self.sigmas = np.array([p.sigma for p in priors])
 
@@ -150,10 +154,10 @@ class Evidence:
             for s, n in zip(hyper.scales, hyper.lengths, strict=True)
             for v in (*s, *n)
         ]
-        values += fit.noise
+        values += [*fit.noise, fit.own]
         return np.log(values) if len(values) == len(self.medians) else self.usual
 
-    def unpack(self, theta: Array) -> tuple[tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float]]:
+    def unpack(self, theta: Array) -> tuple[tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float], float]:
         """Hyperparameters of θ."""
         values = iter(np.exp(theta).tolist())
         parts = []
@@ -166,7 +170,7 @@ class Evidence:
                     lengths.append(tuple(next(values) for _ in range(axes if component.length else 0)))
                 hypers.append(Hyper(tuple(scales), tuple(lengths)))
             parts.append(tuple(hypers))
-        return parts[0], parts[1], (next(values), next(values))
+        return parts[0], parts[1], (next(values), next(values)), next(values)
 
     def climb(self, theta: Array, iterations: int) -> Array:
         """The best θ reached."""
@@ -181,8 +185,8 @@ class Evidence:
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value at θ, and its gradient."""
         rows = self.rows
-        time_hyper, power_hyper, noise = self.unpack(theta)
-        total = self.context + np.diag(rows.variances(noise))
+        time_hyper, power_hyper, noise, own_context = self.unpack(theta)
+        total = self.context + own_context**2 * self.of_own + np.diag(rows.variances(noise))
         parts: list[tuple[list[tuple[Array, Array, Array]], ...]] = []
         for part, (components, hypers, shares) in enumerate(
             ((TIME, time_hyper, self.shares), (POWER, power_hyper, self.metered))
@@ -227,6 +231,7 @@ class Evidence:
                     ]
         diagonal = np.diagonal(inner)
         gradient += [float(2 * noise[q] ** 2 * diagonal[rows.is_energy == bool(q)].sum()) for q in (0, 1)]
+        gradient.append(float(2 * own_context**2 * (inner * self.of_own).sum()))
         z = (theta - self.medians) / self.sigmas
         value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z
         return float(value), np.array(gradient) + z / self.sigmas

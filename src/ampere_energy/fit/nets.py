@@ -37,7 +37,10 @@ from ampere_energy.plain import later
 
 Net = tuple[tuple[int, Point], ...]
 CONTEXT_TIME, CONTEXT_POWER, CONTEXT_OWN = 0.03, 0.01, 0.015
-"""Prior standard deviations of the context: whole networks of `data/h200-lab/blocks.json` against their blocks."""
+"""Prior standard deviations of the context: whole networks of `data/h200-lab/blocks.json` against their blocks.
+
+The part that is each network's own is learnt where several were measured; its value here is then the prior's median.
+"""
 _CHUNK = 4096
 _MOST_NUMBERS = 2**24
 _MODE_STEPS = 4
@@ -142,6 +145,7 @@ class NetFit:
         noise: relative standard deviation of repeats of time and of energy beyond what each measurement states.
         host: None where host and device are one, or the step is launched whole.
         idle_w: what the device takes while it waits for the host.
+        own: standard deviation of that part of the context which is each network's own.
     """
 
     subjects: tuple[Subject, ...]
@@ -153,6 +157,7 @@ class NetFit:
     noise: tuple[float, float]
     host: Host | None = None
     idle_w: float | None = None
+    own: float = later(CONTEXT_OWN)
 
     def __post_init__(self) -> None:
         if not self.subjects or not self.observations or len({s.id for s in self.subjects}) != len(self.subjects):
@@ -172,8 +177,10 @@ class NetFit:
                 shape = [(len(members), axes[members[0]] if c.length else 0) for c in components]
                 if [(len(s), len(n)) for s, n in zip(hyper.scales, hyper.lengths, strict=True)] != shape:
                     raise ValueError("a residual does not fit its work")
-        if not all(0 < value < 10 for value in self.noise) or (self.idle_w is not None and not 0 <= self.idle_w < 1e6):
-            raise ValueError("the noise or the idle power is out of reason")
+        if not all(0 < value < 10 for value in (*self.noise, self.own)) or (
+            self.idle_w is not None and not 0 <= self.idle_w < 1e6
+        ):
+            raise ValueError("the noise, the context or the idle power is out of reason")
 
     @cached_property
     def works(self) -> tuple[tuple[int, ...], ...]:
@@ -351,13 +358,13 @@ class Rows:
         explained = np.bincount(self._row, shares * residual, minlength=len(self.net))
         return weights, self.log_values - np.log(totals) + explained
 
-    def context(self, other: Rows) -> Array:
-        """The covariance of the rows' contexts with another's."""
+    def context(self, other: Rows, own: float) -> Array:
+        """The covariance of the rows' contexts with another's; `own` is the deviation that is each network's own."""
         names = {
             net: i for i, net in enumerate(dict.fromkeys(o.blocks for o in (*self.observations, *other.observations)))
         }
         mine, others = (np.array([names[r.observations[n].blocks] for n in r.net]) for r in (self, other))
-        together = CONTEXT_TIME**2 + CONTEXT_OWN**2 * np.equal(mine[:, None], others[None, :])
+        together = CONTEXT_TIME**2 + own**2 * np.equal(mine[:, None], others[None, :])
         power = CONTEXT_POWER**2 * (self.is_energy[:, None] & other.is_energy[None, :])
         return np.asarray(self.company[:, None] * other.company[None, :] * (together + power))
 
@@ -382,7 +389,7 @@ class State:
         pairs = [Pair(sites, sites) for sites in rows.sites]
         time = [covariance(TIME, h, pair) for h, pair in zip(fit.time_hyper, pairs, strict=True)]
         power = [covariance(POWER, h, pair) for h, pair in zip(fit.power_hyper, pairs, strict=True)]
-        context, variances = rows.context(rows), np.diag(rows.variances(fit.noise))
+        context, variances = rows.context(rows, fit.own), np.diag(rows.variances(fit.noise))
         g, p = start(rows)
         for _ in range(_MODE_STEPS):
             shares, targets = rows.linearised(g, p)
@@ -420,7 +427,7 @@ class State:
             p[mine] = cross[1][w] @ self.toward_p[theirs]
         shares, _ = asked.linearised(g, p)
         metered = shares * asked.is_energy[:, None]
-        within, toward = asked.context(asked), asked.context(data)
+        within, toward = asked.context(asked, fit.own), asked.context(data, fit.own)
         for part, (components, hypers, own, their) in enumerate(
             ((TIME, fit.time_hyper, shares, self.shares), (POWER, fit.power_hyper, metered, self.metered))
         ):
@@ -465,10 +472,10 @@ class State:
             time_var[part] -= np.einsum("ij,ij->i", known_t, known_t)
             energy_var[part] -= np.einsum("ij,ij->i", known_e, known_e)
             joint_var[part] -= np.einsum("ij,ij->i", known_t, known_e)
-            own[part] = (same * CONTEXT_OWN**2 * self.rows.company) @ self.alpha
+            own[part] = (same * fit.own**2 * self.rows.company) @ self.alpha
         company = (len(kinds) - 1) / len(kinds)
         # Blocks are at their expectations, and so is their sum; its median lies lower by half its own variance.
-        context = company**2 * (CONTEXT_TIME**2 + CONTEXT_OWN**2)
+        context = company**2 * (CONTEXT_TIME**2 + fit.own**2)
         middle_t = np.exp(-0.5 * np.maximum(time_var - context, 0.0))
         middle_e = np.exp(-0.5 * np.maximum(energy_var - context - company**2 * CONTEXT_POWER**2, 0.0))
         lift = np.exp(company * (self.context_time + own))
@@ -527,7 +534,7 @@ class State:
         known_t = np.broadcast_to(shared, (len(in_time), len(shared))).copy()
         known_e = np.broadcast_to(shared + company * self.half_power, known_t.shape).copy()
         if same.any():
-            own = company * CONTEXT_OWN**2 * (same * self.rows.company) @ self.inverse_factor.T
+            own = company * self.fit.own**2 * (same * self.rows.company) @ self.inverse_factor.T
             known_t += own
             known_e += own
         for b, block in enumerate(blocks):
@@ -544,7 +551,7 @@ class State:
     def _prior(self, blocks: Sequence[Spot], in_time: Array, in_energy: Array) -> tuple[Array, Array, Array]:
         """Variances of time and energy and their covariance, before any observation."""
         fit, company, count = self.fit, (len(blocks) - 1) / len(blocks), len(in_time)
-        alone = company**2 * (CONTEXT_TIME**2 + CONTEXT_OWN**2)
+        alone = company**2 * (CONTEXT_TIME**2 + fit.own**2)
         time_var, joint_var = np.full(count, alone), np.full(count, alone)
         energy_var = np.full(count, alone + company**2 * CONTEXT_POWER**2)
         for i, a in enumerate(blocks):
@@ -615,9 +622,9 @@ class State:
                 if work == other:
                     prior[i, j] = between(TIME, fit.time_hyper[work], a, b)[0]
                     prior[count + i, count + j] = between(POWER, fit.power_hyper[work], a, b)[0]
-        prior[-2, -2], prior[-1, -1] = CONTEXT_TIME**2 + CONTEXT_OWN**2, CONTEXT_POWER**2
+        prior[-2, -2], prior[-1, -1] = CONTEXT_TIME**2 + fit.own**2, CONTEXT_POWER**2
         same = self._measured(kinds, points)[0]
-        cross[-2] = rows.company * (CONTEXT_TIME**2 + same * CONTEXT_OWN**2)
+        cross[-2] = rows.company * (CONTEXT_TIME**2 + same * fit.own**2)
         cross[-1] = rows.company * rows.is_energy * CONTEXT_POWER**2
         known = solve_triangular(self.factor, cross.T, lower=True)
         half = np.linalg.cholesky(prior - known.T @ known + 1e-12 * np.eye(len(prior)))
