@@ -15,6 +15,7 @@ from studies import (
     approximate,
     calibration,
     counters,
+    experiments,
     floor,
     hostile,
     kills,
@@ -51,6 +52,7 @@ def main(names: Sequence[str]) -> None:
         "approximate": lambda _: approximate.run(worlds=3, members=20),
         "zoo": lambda _: zoo.run(),
         "whole models": lambda _: whole_models.run(),
+        "evaluation": lambda _: experiments.run(),
     }.items():
         if names and name not in names:
             continue

@@ -17,6 +17,8 @@ GUIDED = (
 PARSING = ("blocks", "objective", "parse", "pieces", "program", "recipes", "record")
 MODELS = tuple(sorted(f"studies/models/{path.name}" for path in (ROOT / "studies" / "models").glob("*.py")))
 WHOLE = tuple(sorted(f"data/h200-whole/{path.name}" for path in (ROOT / "data" / "h200-whole").iterdir()))
+RECORDED = [path for plan in ("h200", "cpu") for path in (ROOT / "data" / plan).rglob("*") if path.is_file()]
+EXPERIMENTS = tuple(sorted(str(path.relative_to(ROOT)) for path in RECORDED))
 LAB = tuple(f"data/h200-lab/{name}.json" for name in ("aligned", "two", "g_big", "g_small"))
 
 TESTED = {
@@ -66,6 +68,14 @@ TESTED = {
         *GUIDED,
     ),
     "whole models": ("studies/whole_models.py", *ENGINE, "src/ampere_energy/fit/steps.py", *GUIDED, *WHOLE),
+    "evaluation": (
+        "studies/experiments.py",
+        *ENGINE,
+        *GUIDED,
+        *(f"src/ampere_energy/fit/{name}.py" for name in ("gp", "paper", "steps")),
+        *(f"src/ampere_energy/predict/{name}.py" for name in ("baselines", "estimate", "evaluate", "experiment")),
+        *EXPERIMENTS,
+    ),
     "oracle": ("studies/oracle.py", "src/ampere_energy/fit/gp.py"),
     "counters": ("studies/counters.py", f"{METERS}/counters.py", f"{METERS}/rapl.py"),
     "phases": ("studies/phases.py", f"{METERS}/trace.py"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from studies.freshness import RESULTS, ROOT
 
-PAGES = tuple(ROOT / "docs" / name for name in ("method.md", "measurement.md", "models.md"))
+PAGES = tuple(ROOT / "docs" / name for name in ("method.md", "measurement.md", "models.md", "evaluation.md"))
 
 
 def additive(result: dict[str, Any]) -> list[str]:
@@ -272,6 +272,31 @@ def whole_models(result: dict[str, Any]) -> list[str]:
     return [*rows, "", f"{sums}; {inside} of {len(result['trials'])} inside their 90 % intervals."]
 
 
+def evaluation(result: dict[str, Any]) -> list[str]:
+    """Every method's mean error in every recorded setting."""
+    methods = (
+        "ampere", "refined", "paper", "flops", "flops_affine", "flops_bytes", "neuralpower", "time_power", "run20",
+    )  # fmt: skip
+    rows = [
+        f"| device, set, mode | members | profiled | floor | rank of repeats | inside | rank | {' | '.join(methods)} |",
+        f"|{'---|' * (7 + len(methods))}",
+    ]
+    for name, found in result.items():
+        scores = found["scores"]
+        errors = [_percent(scores[method]["mape"]) if method in scores else "–" for method in methods]
+        own = scores["ampere"]
+        about = (
+            f"{found['models']} | {found['points']} in {found['profile_s']:.0f} s | {_percent(found['floor'])} | "
+            f"{_rank(found['repeat_rank'])} | {_percent(own['coverage'], 0)} | {_rank(own['spearman'])}"
+        )
+        rows.append(f"| {name} | {about} | {' | '.join(errors)} |")
+    return rows
+
+
+def _rank(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
 def company() -> list[str]:
     """Blocks alone against the model, on a CPU."""
     record = _data("cpu-company/company.json")
@@ -288,7 +313,7 @@ def company() -> list[str]:
 
 MAKERS = {
     "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
-    "approximate": approximate, "whole models": whole_models, "floor": floor,
+    "approximate": approximate, "whole models": whole_models, "floor": floor, "evaluation": evaluation,
 }  # fmt: skip
 
 
