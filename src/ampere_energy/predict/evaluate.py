@@ -24,6 +24,7 @@ from ampere_energy.model.blocks import AnyKind, ModelSpec
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import lessons
+from ampere_energy.model.zoo.families import family
 from ampere_energy.predict.baselines import by_operators, by_time, by_work
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.predict.experiment import ROUNDS, Part, Recorded, spent_j
@@ -185,7 +186,7 @@ def evaluate(
         device=profile.device,
         meter=profile.meter,
         training=profile.training,
-        aligned=all(width % ALIGNED == 0 for member in members for width in member.widths),
+        aligned=_aligned(members[0].source, [member.widths for member in members]),
         points=profile.measurements,
         profile_s=profile.profile_s,
         profile_j=None,
@@ -229,13 +230,12 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
             found["refined"] = _interval(spec, again, level)
     measured = recorded.by_member(Part.MEMBERS, mode)
     rounds = [tuple(m.energy_j for m in own if m.infeasible is None) for own in measured]
-    counts = asked.zoo.counts
     return Trials(
         family=asked.family,
         device=first.device,
         meter=first.meter,
         training=specs[0].training,
-        aligned=all(width % ALIGNED == 0 for widths in asked.members for width in widths[counts:]),
+        aligned=_aligned(asked.family, asked.members),
         points=len(records),
         profile_s=profile.profile_s,
         profile_j=spent_j(records),
@@ -247,6 +247,10 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
             if own
         ),
     )
+
+
+def _aligned(name: str, members: Sequence[tuple[int, ...]]) -> bool:
+    return all(width % ALIGNED == 0 for widths in members for width in widths[family(name).counts :])
 
 
 def _predicted(
