@@ -409,6 +409,7 @@ def evaluate(
         from ampere_energy.predict.experiment import record as run
 
         training = _training(optimizer, mode, precision, False, 1)
+        _ref(family_name, input, "", training)  # which refuses a bad input before anything is opened
         shape = numbers(input[0], "--input") if input else find_family(family_name).input
         asked = drawn(
             family_name,
