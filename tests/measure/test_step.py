@@ -326,6 +326,18 @@ def test_parts_of_a_step_by_themselves() -> None:
     assert all(torch.equal(g, kept[name]) for name, g in gradients(update).items())
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("mode", [Mode.EAGER, Mode.COMPILE])
+def test_parts_of_a_step_can_be_captured(phase: Phase, mode: Mode) -> None:
+    block = spec_of("lenet5", mode=mode).blocks[1]
+    step = training_step(Variant((block,), phase=phase), torch.device("cuda"), mode)
+    step.run()
+    alone_ = steps.captured(step)
+    assert steps.device_s(alone_) <= 1.5 * steps.device_s(step)
+
+
 def test_nothing_to_update() -> None:
     spec = parse(*MODELS["frozen_backbone"]())
     frozen = next(b for b in spec.blocks if not b.parameters or not any(p.requires_grad for p in _module(b)))
