@@ -58,9 +58,10 @@ def run(model: nn.Module, inputs: Inputs, seed: int = 0) -> Run:
 def numbers(tape: Tape, piece: pieces.Piece, program: Program) -> dict[int, int]:
     """The tape's number of each value of a piece."""
     inside = {n for place in piece for n in tape.calls[place].makes}
-    activations = pieces.carried(tape)
-    constants = {n: place for place, call in enumerate(tape.calls) for n in call.makes if n not in activations}
-    calls = [*pieces._preparation(tape, piece, inside, constants), *(tape.calls[place] for place in piece)]
+    calls = [
+        *pieces._preparation(tape, piece, inside, pieces._constants(tape)),
+        *(tape.calls[place] for place in piece),
+    ]
     found: dict[int, int] = {}
     for mine, theirs in zip(program.calls, calls, strict=True):
         assert mine.op == theirs.op

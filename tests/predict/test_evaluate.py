@@ -8,6 +8,7 @@ from ampere_energy.fit.campaign import profile
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.zoo.families import family
+from ampere_energy.predict.baselines import by_work
 from ampere_energy.predict.evaluate import evaluate, score
 from ampere_energy.show.plainly import evaluation_json
 
@@ -32,6 +33,10 @@ def test_unseen_members_are_predicted_and_measured() -> None:
     assert record["floor"] == trials.floor
     assert record["widths"] == "any"
     assert len(record["members"]) == 12
+
+    assert learnt.nets is not None
+    (part,) = by_work(learnt.nets, [spec_of("cnn5").blocks[:1]])["flops"]
+    assert 0 < part < trials.members[0].measured_j, "kinds that are not asked about do not matter"
 
     with pytest.raises(RequestError, match="this is simulated"):
         evaluate(members[:1], learnt, SimulatedDevice(0.02))

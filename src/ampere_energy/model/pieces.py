@@ -106,12 +106,17 @@ def _cuts(tape: Tape, openers: Sequence[bool], activations: set[int]) -> list[in
 def extract(tape: Tape, pieces: Sequence[Piece]) -> list[Program]:
     """Each piece as a program of its own; a weight that several use belongs to the first."""
     programs, owned = [], set[int]()
-    last, activations = _last_reads(tape), carried(tape)
-    constants = {n: place for place, call in enumerate(tape.calls) for n in call.makes if n not in activations}
+    last, constants = _last_reads(tape), _constants(tape)
     for piece in pieces:
         programs.append(_program(tape, piece, last, constants, owned))
         owned.update(n for place in piece for n in tape.calls[place].reads if tape.values[n].source is Source.WEIGHT)
     return programs
+
+
+def _constants(tape: Tape) -> dict[int, int]:
+    """The values that no activation leads to, each with the place of the call that makes it."""
+    activations = carried(tape)
+    return {n: place for place, call in enumerate(tape.calls) for n in call.makes if n not in activations}
 
 
 def _last_reads(tape: Tape) -> dict[int, int]:

@@ -13,7 +13,7 @@ measured at least `_WHOLES`, else from all that it metered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.optimize import nnls
@@ -22,7 +22,6 @@ from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.nets import Net, NetFit, Observation
 from ampere_energy.fit.physics import Array, fit_mean
 from ampere_energy.fit.references import traits_of
-from ampere_energy.fit.steps import steps
 from ampere_energy.measure.measurement import Measurement, Record
 from ampere_energy.model.blocks import AnyKind, Block, Fragment
 from ampere_energy.model.variants import Phase, Variant
@@ -31,9 +30,12 @@ Blocks = Sequence[Block]
 _WHOLES = 3
 
 
-def by_work(fit: NetFit, kinds: Sequence[AnyKind], members: Sequence[Blocks]) -> dict[str, list[float]]:
-    """Joules of members by their work and traffic."""
-    metered = [o for o in fit.observations if o.energy_j is not None and not o.apart]
+def by_work(fit: NetFit, members: Sequence[Blocks]) -> dict[str, list[float]]:
+    """Joules of members by their work and traffic; networks with kinds that no member has are left out."""
+    named = {block.kind.id: block.kind for member in members for block in member}
+    kinds = {place: named[s.id] for place, s in enumerate(fit.subjects) if s.id in named}
+    known = [o for o in fit.observations if all(kind in kinds for kind, _ in o.blocks)]
+    metered = [o for o in known if o.energy_j is not None and not o.apart]
     wholes = [o for o in metered if len(o.blocks) > 1]
     examples = wholes if len(wholes) >= _WHOLES else metered
     energies = np.array([_step_j(o, fit.idle_w) for o in examples])
@@ -43,12 +45,11 @@ def by_work(fit: NetFit, kinds: Sequence[AnyKind], members: Sequence[Blocks]) ->
     return {name: _fitted(seen[:, own], energies, asked[:, own]) for name, own in columns.items()}
 
 
-def by_time(fit: NetFit, members: Sequence[Net]) -> list[float]:
-    """Joules of members by their predicted time and the mean power of what was profiled."""
+def by_time(fit: NetFit, times_s: Sequence[float]) -> list[float]:
+    """Joules of members by their predicted times and the mean power of what was profiled."""
     metered = [o for o in fit.observations if o.energy_j is not None]
-    watts = np.mean([_step_j(o, fit.idle_w) / (o.wall_s or o.time_s) for o in metered])
-    times = [steps(fit, [k for k, _ in net], [np.array([point], dtype=float) for _, point in net]) for net in members]
-    return [float(found.time_s[0] * watts) for found in times]
+    watts = float(np.mean([_step_j(o, fit.idle_w) / (o.wall_s or o.time_s) for o in metered]))
+    return [time_s * watts for time_s in times_s]
 
 
 def by_operators(campaign: Guided, records: Sequence[Record], members: Sequence[Blocks]) -> list[float] | None:
@@ -80,7 +81,7 @@ def _step_j(observation: Observation, idle_w: float | None) -> float:
     return observation.energy_j + idle_w * max(0.0, observation.wall_s - observation.time_s)
 
 
-def _blocks(net: Net, kinds: Sequence[AnyKind]) -> list[Block]:
+def _blocks(net: Net, kinds: Mapping[int, AnyKind]) -> list[Block]:
     return [Block("", kinds[kind], point) for kind, point in net]
 
 

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from scipy.stats import spearmanr
 
 from ampere_energy.errors import DeviceError
-from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import REPORT, DeviceInfo, Measurement, MeterInfo, same_setting
-from ampere_energy.model.blocks import AnyKind, ModelSpec
+from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import lessons
@@ -213,7 +212,7 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
         asked.family, "ampere", first.device, first.meter, specs[0].training, True, len(records),
         sum(r.cost_s for r in records), first.recorded_at, nets=campaign.fit(),
     )  # fmt: skip
-    predictions = _predicted(specs, profile, level, campaign.kinds)
+    predictions = _predicted(specs, profile, level)
     operators = by_operators(campaign, recorded.records(Part.OPERATORS, mode), [spec.blocks for spec in specs])
     _add(predictions, "neuralpower", operators)
     short = recorded.by_member(Part.SHORT, mode)
@@ -253,20 +252,15 @@ def _aligned(name: str, members: Sequence[tuple[int, ...]]) -> bool:
     return all(width % ALIGNED == 0 for widths in members for width in widths[family(name).counts :])
 
 
-def _predicted(
-    specs: Sequence[ModelSpec], profile: Profile, level: float, kinds: Sequence[AnyKind] | None = None
-) -> list[dict[str, Prediction]]:
+def _predicted(specs: Sequence[ModelSpec], profile: Profile, level: float) -> list[dict[str, Prediction]]:
     """What a profile's method says of each member, and what methods on the same data say."""
-    found = [{profile.method: _interval(spec, profile, level)} for spec in specs]
-    nets = profile.nets
-    if nets is None:
+    estimates = [estimate(spec, profile, level=level) for spec in specs]
+    found = [{profile.method: Prediction(e.energy_j, e.interval_j)} for e in estimates]
+    if profile.nets is None:
         return found
-    if kinds is None:
-        named = {block.kind.id: block.kind for spec in specs for block in spec.blocks}
-        kinds = [named[subject.id] for subject in nets.subjects]
-    for name, energies in by_work(nets, kinds, [spec.blocks for spec in specs]).items():
+    for name, energies in by_work(profile.nets, [spec.blocks for spec in specs]).items():
         _add(found, name, energies)
-    _add(found, "time_power", by_time(nets, [_net(spec, nets) for spec in specs]))
+    _add(found, "time_power", by_time(profile.nets, [e.time_s for e in estimates]))
     return found
 
 
@@ -278,11 +272,6 @@ def _add(found: list[dict[str, Prediction]], name: str, energies: Sequence[float
 def _interval(spec: ModelSpec, profile: Profile, level: float) -> Prediction:
     found = estimate(spec, profile, level=level)
     return Prediction(found.energy_j, found.interval_j)
-
-
-def _net(spec: ModelSpec, nets: NetFit) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    places = {subject.id: place for place, subject in enumerate(nets.subjects)}
-    return tuple((places[block.kind.id], block.point) for block in spec.blocks)
 
 
 def _by_paper(recorded: Recorded, mode: Mode, like: Profile) -> Profile | None:

@@ -7,27 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from ampere_energy.errors import FileError
 from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.plain import decode, parse_json
+from ampere_energy.predict.evaluate import Prediction, Score
 from ampere_energy.show.units import duration, si
 
 LARGEST_BYTES = 2**26
-SCORES = ("mape", "bias", "p90", "spearman", "coverage")
+SCORES = tuple(field.name for field in fields(Score))
 _NEXT = "give a file that ampere evaluate --json printed"
 _TOLD = (("family", "{}"), ("mode", "{}"), ("device", "{}"), ("batch", "batch {}"), ("widths", "{} widths"))
-
-
-@dataclass(frozen=True)
-class Guess:
-    """What a method predicted of a member: joules of a step, and an interval where it gives one."""
-
-    energy_j: float
-    interval_j: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -36,7 +29,7 @@ class Member:
 
     name: str
     measured_j: float
-    guesses: Mapping[str, Guess]
+    guesses: Mapping[str, Prediction]
 
     def error(self, method: str) -> float:
         """A method's relative error, positive where it was too high."""
@@ -145,7 +138,7 @@ def _member(record: Any, where: str) -> Member:
     return Member(name, measured_j, guesses)
 
 
-def _guess(record: Any, where: str) -> Guess:
+def _guess(record: Any, where: str) -> Prediction:
     _check(isinstance(record, dict), where, "no prediction")
     interval = record.get("interval_j")
     ends = None
@@ -153,7 +146,7 @@ def _guess(record: Any, where: str) -> Guess:
         _check(isinstance(interval, list) and len(interval) == 2, where, "an interval without two ends")
         low, high = (_number(end, f"{where}.interval_j") for end in interval)
         ends = (low, high)
-    return Guess(_number(record.get("energy_j"), f"{where}.energy_j"), ends)
+    return Prediction(_number(record.get("energy_j"), f"{where}.energy_j"), ends)
 
 
 def _number(value: Any, where: str) -> float:
