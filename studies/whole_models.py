@@ -129,7 +129,9 @@ def trials(name: str, spec: ModelSpec, records: list[Record]) -> Iterator[Trial]
     *own, whole = records
     if not isinstance(whole, Measurement) or whole.infeasible:
         return
-    windows = {spec.training.mode: whole.windows} | ({Mode.GRAPH: whole.busy} if whole.busy else {})
+    windows = {spec.training.mode: whole.windows}
+    if spec.training.mode is Mode.EAGER and whole.busy:
+        windows[Mode.GRAPH] = whole.busy
     for mode, seen in windows.items():
         asked = with_mode(spec, mode)
         campaign = Guided(asked, [], RULES, mode is Mode.EAGER)

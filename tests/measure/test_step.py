@@ -203,6 +203,21 @@ def test_channels_last_is_how_images_and_filters_lie() -> None:
     assert not any(_inner(w) for w in plain.module.parameters() if w.dim() == 4 and min(w.shape[1:]) > 1)
 
 
+def test_compiled_blocks_are_laid_out_as_inside_their_compiled_model() -> None:
+    spec = spec_of("resnet18", mode=Mode.COMPILE)
+
+    def compact(workload: Variant | ModelRef) -> list[bool]:
+        step = training_step(workload, CPU, Mode.COMPILE)
+        return [_inner(w) for w in step.module.parameters() if w.dim() == 4 and min(w.shape[1:]) > 1]
+
+    blocks = [compact(alone(b.kind, b.point)) for b in spec.blocks]
+    assert any(blocks)
+    assert all(all(found) for found in blocks)
+    whole = compact(ref_of("resnet18", Training(4, mode=Mode.COMPILE)))
+    assert whole
+    assert not any(whole), "the model itself is trained as its user has it"
+
+
 def _inner(x: torch.Tensor) -> bool:
     """Whether the channels of an image are innermost, and its positions are not."""
     return x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
@@ -368,7 +383,7 @@ def test_every_block_is_compiled_however_many_came_before(monkeypatch: pytest.Mo
         assert len(compiled) > before
     before = len(compiled)
     step_of(Variant(tuple(blocks), apart=True)).run()
-    assert len(compiled) >= before + len(blocks)
+    assert len(compiled) == before + 1, "side by side they are compiled as one, as in a model"
 
 
 def test_issuing_takes_the_host_at_least_as_long_as_it_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,8 +150,8 @@ def add(profile: Profile, blocks: Sequence[Block], record: Measurement) -> Profi
     """The profile with one more measurement, of a whole model made of known kinds."""
     nets = _joint(profile)
     same_setting(record, profile.device, profile.meter)
-    eager = profile.training.mode is Mode.EAGER
-    seen = observation(_net(nets, blocks), record, record.energy_std_j / record.energy_j, eager)
+    error = record.energy_std_j / record.energy_j
+    seen = observation(_net(nets, blocks), record, error, profile.training.mode.waits)
     assert seen is not None
     return _with(profile, nets, [*nets.observations, seen], record.cost_s)
 
@@ -211,7 +211,7 @@ def refine(
         costs[chosen.metered] = max(record.cost_s, 1e-3)
         done += 1
         error = record.energy_std_j / record.energy_j if isinstance(record, Measurement) and record.windows else 0.0
-        seen = observation(chosen.net, record, error, spec.training.mode is Mode.EAGER)
+        seen = observation(chosen.net, record, error, spec.training.mode.waits)
         if seen is not None:
             profile = _with(profile, nets, [*nets.observations, seen], record.cost_s)
             nets = _joint(profile)

@@ -189,8 +189,8 @@ class Guided:
         error = (
             pooled_error([m.energy_std_j / m.energy_j for m in metered], len(metered[0].windows)) if metered else 0.0
         )
-        eager = self.spec.training.mode is Mode.EAGER
-        found = (observation(net, record, error, eager) for net, record in self._records[:count])
+        waits = self.spec.training.mode.waits
+        found = (observation(net, record, error, waits) for net, record in self._records[:count])
         return [o for o in found if o is not None]
 
     def _original(self, kind: AnyKind) -> AnyKind:
@@ -258,13 +258,14 @@ class Guided:
     def _bundles(self) -> list[Workload]:
         """Blocks trained side by side: what a step pays once, whatever it trains, shows in no block alone.
 
-        The lightest, where it shows best; and all of an eager model, which tells what the host takes to issue them.
+        The lightest, where it shows best; and all of a model whose steps wait for the host, which tells what issuing
+        them takes.
         """
         if self.spec.chain and self.spec.widths:
             return []
         light = sorted(dict.fromkeys((b.kind, b.point) for b in self.spec.blocks), key=lambda kp: kp[0].flops(kp[1]))
         groups = [light[:_SIDE_BY_SIDE]]
-        if self.spec.training.mode is Mode.EAGER:
+        if self.spec.training.mode.waits:
             groups.append([(b.kind, b.point) for b in self.spec.blocks])
         return [
             Variant(tuple(Block("subject", self._twin(kind), point) for kind, point in group), apart=True)
@@ -361,18 +362,18 @@ def subject(kind: AnyKind, domain: Domain) -> Subject:
     return Subject(kind.id, kind.work, kind.structure, domain, f"{kind.role} {kind.label}", squares)
 
 
-def observation(net: Net, record: Record, energy_error: float, eager: bool) -> Observation | None:
-    """A record as the fit sees it; None where nothing ran. Only eager steps wait for the host."""
+def observation(net: Net, record: Record, energy_error: float, waits: bool) -> Observation | None:
+    """A record as the fit sees it; None where nothing ran. Captured steps do not wait for the host."""
     if record.infeasible is not None:
         return None
     apart = isinstance(record.workload, Variant) and record.workload.apart
     if isinstance(record, Timing):
         assert record.device_s is not None
-        return Observation(net, record.device_s, None, 0.0, host_s=record.host_s if eager else None, apart=apart)
+        return Observation(net, record.device_s, None, 0.0, host_s=record.host_s if waits else None, apart=apart)
     windows = record.busy or record.windows
     time_s, energy_j = _median(durations, windows), _median(energies, windows)
     error = record.time_std_s / record.time_s
-    if not (eager and record.busy):
+    if not (waits and record.busy):
         return Observation(net, time_s, energy_j, error, energy_error, apart=apart)
     return Observation(net, time_s, energy_j, error, energy_error, record.host_s, record.time_s, apart)
 

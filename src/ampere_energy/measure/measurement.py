@@ -125,7 +125,7 @@ class Measurement:
         cost_s: seconds the measurement took, building and warm-up included.
         recorded_at: date and time, for people.
         idle_w: power of the device with everything loaded and nothing to do.
-        busy: windows of the same step as a captured graph, where an eager step was asked for and capture worked:
+        busy: windows of the same step as a captured graph, where the host issues the step asked for and capture worked:
             the device's own energy and time, without waiting for the host.
         host_s: median time the host takes to issue one step.
         doubts: why the figure is not to be trusted; empty where nothing speaks against it.

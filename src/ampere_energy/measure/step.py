@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._functorch import config as functorch
 
 from ampere_energy.measure.measurement import Workload
 from ampere_energy.model.blocks import Block, Fragment, Kind, Role
@@ -78,12 +79,14 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
     training = workload.training
     torch.set_float32_matmul_precision("high" if training.precision is Precision.TF32 else "highest")
     with _precision(training, device):
-        parts = [_compact(part, training) for part in _parts(workload, device)]
+        parts = [_compact(part) if _channels_last(part, training, mode) else part for part in _parts(workload, device)]
         ready = [part.ready() for part in parts]
     modules = nn.ModuleList(part.module for part in parts)
     trained = [weight for part in parts for weight in part.trained]
     optimizer = _optimizer(trained, training, device) if trained else None
-    forwards: list[Callable[..., Any]] = _compiled(parts) if mode is Mode.COMPILE else [p.module for p in parts]
+    phase = workload.phase if isinstance(workload, Variant) else Phase.STEP
+    forward = _compiled(_forward(parts), phase) if mode is Mode.COMPILE else _forward(parts)
+    given = [part.inputs for part in parts]
     leaves = [tensor for part in parts for tensor in tensors_in(part.inputs) if tensor.requires_grad]
 
     def clear() -> None:
@@ -96,8 +99,8 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
         outputs: list[torch.Tensor] = []
         gradients: list[torch.Tensor | None] = []
         with _precision(training, device):
-            for part, forward, prepared in zip(parts, forwards, ready, strict=True):
-                ends, handed = part.finish(called(forward, part.inputs), prepared)
+            for part, result, prepared in zip(parts, forward(given), ready, strict=True):
+                ends, handed = part.finish(result, prepared)
                 outputs += ends
                 gradients += handed
         return outputs, gradients
@@ -114,7 +117,8 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
     held: list[Ends] = []
 
     def hold() -> None:
-        held[:] = [pass_on()]
+        held.clear()  # while an older graph of autograd lives, its ties to the stream it was made on do too
+        held.append(pass_on())
 
     def forward_only() -> None:
         pass_on()
@@ -134,7 +138,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
         Phase.BACKWARD: (back, hold),
         Phase.UPDATE: (update, step),
     }
-    run, prepare = phases[workload.phase if isinstance(workload, Variant) else Phase.STEP]
+    run, prepare = phases[phase]
     if prepare is not None:
         prepare()
     found = Step(run, modules, device, prepare)
@@ -180,11 +184,25 @@ class Part:
         return [scores if target is None else goal.loss(scores, target)], [None]
 
 
-def _compiled(parts: Sequence[Part]) -> list[Callable[..., Any]]:
-    """The parts' modules compiled, each in full: torch runs eagerly what it has compiled too often."""
-    torch._dynamo.reset()
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, len(parts) + 1)
-    return [torch.compile(part.module) for part in parts]
+Forward = Callable[[list[Inputs]], list[Any]]
+"""What all parts give for their inputs."""
+
+
+def _forward(parts: Sequence[Part]) -> Forward:
+    modules = [part.module for part in parts]
+
+    def forward(given: list[Inputs]) -> list[Any]:
+        return [called(module, inputs) for module, inputs in zip(modules, given, strict=True)]
+
+    return forward
+
+
+def _compiled(forward: Forward, phase: Phase) -> Forward:
+    """All parts compiled as one, as those of a model are: the host enters compiled code once a step."""
+    torch._dynamo.reset()  # what was compiled too often before would silently run eagerly
+    # A backward pass by itself goes over the same forward pass again and again, so that must keep what it left.
+    functorch.donated_buffer = phase is not Phase.BACKWARD
+    return torch.compile(forward)
 
 
 def _parts(workload: Workload, device: torch.device) -> list[Part]:
@@ -227,10 +245,17 @@ def _chain(blocks: Sequence[Block], device: torch.device) -> Part:
     return Part(module, (inputs,), tuple(module.parameters()), goal)
 
 
-def _compact(part: Part, training: Training) -> Part:
-    """The part with images' channels innermost, where that is asked for."""
-    if not training.channels_last:
-        return part
+def _channels_last(part: Part, training: Training, mode: Mode) -> bool:
+    """Whether images' channels are innermost: where that is asked for, and inside compiled convolutional networks.
+
+    Inductor computes those so, whatever it is given. A block alone is handed what its neighbours would have left.
+    """
+    inside = mode is Mode.COMPILE and part.goal is None
+    return training.channels_last or (inside and any(weight.dim() == 4 for weight in part.module.parameters()))
+
+
+def _compact(part: Part) -> Part:
+    """The part with images' channels innermost."""
     part.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def turned(tensor: torch.Tensor) -> torch.Tensor:

@@ -25,6 +25,11 @@ class Mode(StrEnum):
     GRAPH = "graph"
     COMPILE = "compile"
 
+    @property
+    def waits(self) -> bool:
+        """Whether the host issues every step, so that the device may wait for it."""
+        return self is not Mode.GRAPH
+
 
 class Precision(StrEnum):
     """What a step computes in: tf32 uses tensor cores for fp32 products, bf16 and fp16 are autocast."""

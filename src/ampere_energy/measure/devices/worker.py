@@ -99,7 +99,7 @@ def _measure(workload: Any, procedure: Procedure, device: torch.device, recorder
     step = training_step(workload, device, mode)
     windows, doubts = measure_windows(step, recorder, procedure)
     answer: dict[str, Any] = {"windows": encode(windows), "doubts": list(doubts), "conditions": _versions()}
-    if device.type == "cuda" and mode is Mode.EAGER:
+    if device.type == "cuda" and mode.waits:
         answer["host_s"] = issue_s(step)
         try:
             alone = captured(step)
@@ -115,19 +115,17 @@ def _measure(workload: Any, procedure: Procedure, device: torch.device, recorder
 
 def _time(workload: Any, device: torch.device) -> dict[str, Any]:
     mode = workload.training.mode
-    if device.type != "cuda" or mode is Mode.COMPILE:
-        step = training_step(workload, device, mode)
-        step.run()  # the first one compiles
+    step = training_step(workload, device, mode if mode.waits else Mode.EAGER)
+    step.run()  # the first one compiles
+    if device.type != "cuda":
         return {"device_s": device_s(step), "captured": False}
-    eager = training_step(workload, device, Mode.EAGER)
-    eager.run()
-    host_s = issue_s(eager)
+    host_s = issue_s(step)
     try:
-        return {"device_s": device_s(captured(eager)), "host_s": host_s, "captured": True}
+        return {"device_s": device_s(captured(step)), "host_s": host_s, "captured": True}
     except RuntimeError as error:
         print(f"the step cannot be captured ({error})", file=sys.stderr)
         # After a capture that failed, random numbers fail in this process, and with them whatever is built next.
-        return {"device_s": device_s(eager), "host_s": host_s, "captured": False, "broken": True}
+        return {"device_s": device_s(step), "host_s": host_s, "captured": False, "broken": True}
 
 
 def _versions() -> list[list[str]]:
