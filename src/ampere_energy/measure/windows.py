@@ -41,10 +41,10 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
     found: list[EnergyOver] = []
     windows: list[Window] = []
     while True:
-        spans = _run(step, recorder, iterations, procedure.windows if not windows else 1)
+        spans, counts = _run(step, recorder, iterations, procedure.windows if not windows else 1)
         found += recorder.over(spans)
-        spent = zip(found[-len(spans) :], spans, strict=True)
-        windows += [_window(over, end - begin, iterations) for over, (begin, end) in spent]
+        spent = zip(found[-len(spans) :], spans, counts, strict=True)
+        windows += [_window(over, end - begin, count) for over, (begin, end), count in spent]
         precise = procedure.target is None or relative_interval(energies(windows)) <= procedure.target
         if precise or time.monotonic() - start_s >= procedure.budget_s:
             break
@@ -97,15 +97,21 @@ def idle_w(recorder: Recorder, seconds: float) -> float:
     return over.total_j / (end - start)
 
 
-def _run(step: Step, recorder: Recorder, iterations: int, count: int) -> list[Span]:
-    """Windows without a pause between them."""
-    marks = [recorder.mark()]
+def _run(step: Step, recorder: Recorder, iterations: int, count: int) -> tuple[list[Span], list[int]]:
+    """Windows without a pause between them, and the steps in each: more where the counter would refuse a window."""
+    marks, counts, least_s = [recorder.mark()], [], LEAST_TICKS * recorder.info.tick_s
     for _ in range(count):
-        for _ in range(iterations):
-            step.run()
-        step.wait()
+        done, asked = 0, iterations
+        while done < asked:
+            for _ in range(asked - done):
+                step.run()
+            step.wait()
+            done, lasted_s = asked, time.monotonic() - marks[-1]
+            if lasted_s < least_s:
+                asked += math.ceil(done * (least_s - lasted_s) / lasted_s) if lasted_s > 0 else done
         marks.append(recorder.mark())
-    return list(pairwise(marks))
+        counts.append(done)
+    return list(pairwise(marks)), counts
 
 
 def _keep_warm(step: Step) -> None:
@@ -129,7 +135,7 @@ def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[floa
         step.run()
         step.wait()
         return time.monotonic() - start_s, True
-    chunk_s = max(procedure.warm_up_s / 10, (procedure.ticks + 1) * recorder.info.tick_s)
+    chunk_s = max(procedure.warm_up_s / 10, (procedure.ticks // 2 + 1) * recorder.info.tick_s)
     count = 1
     last: tuple[float, float] | None = None
     looks = 0
