@@ -8,7 +8,7 @@ import pytest
 from studies import lab
 
 from ampere_energy.fit.kernels import POWER, TIME, Hyper
-from ampere_energy.fit.learn import Evidence, learn, learn_host, means
+from ampere_energy.fit.learn import Evidence, learn, learn_host, means, own_context
 from ampere_energy.fit.nets import NetFit, Observation, Rows, Subject
 from ampere_energy.fit.physics import Array, Mean, fit_mean
 from ampere_energy.fit.steps import steps
@@ -74,7 +74,8 @@ def test_an_additive_device_with_a_base_is_recovered(fitted: NetFit) -> None:
 
 def test_the_gradient_of_the_evidence_is_exact() -> None:
     observations = observed(singles=6)
-    evidence = Evidence(SUBJECTS, Rows(SUBJECTS, observations, *means(SUBJECTS, observations)))
+    rows = Rows(SUBJECTS, observations, *means(SUBJECTS, observations))
+    evidence = Evidence(SUBJECTS, rows, own_context(SUBJECTS, observations))
     theta = evidence.usual + 0.1 * np.random.default_rng(0).standard_normal(len(evidence.usual))
     _, gradient = evidence(theta)
     for i in range(len(theta)):
@@ -82,6 +83,18 @@ def test_the_gradient_of_the_evidence_is_exact() -> None:
         step[i] = 1e-5
         slope = (evidence(theta + step)[0] - evidence(theta - step)[0]) / 2e-5
         assert gradient[i] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+def test_what_a_compiler_may_rearrange_is_less_certain_in_company() -> None:
+    seen = observed(wholes=0)
+    each_s = [sum(o.time_s for o in seen if o.blocks[0][0] == kind) for kind in range(3)]
+    moved = (SUBJECTS[0], replace(SUBJECTS[1], rearranged=True), SUBJECTS[2])
+    usual, wider = own_context(SUBJECTS, seen).median, own_context(moved, seen).median
+    assert usual == 0.015
+    assert wider - usual == pytest.approx(0.1 * each_s[1] / sum(each_s))
+    net = ((0, (100,)), (1, (100, 100)), (2, (100, 100)))
+    spread = [learn(subjects, seen).posterior([net])[1, 1] ** 0.5 for subjects in (SUBJECTS, moved)]
+    assert spread[1] > 1.2 * spread[0]
 
 
 def test_predictions_and_the_joint_posterior_agree(fitted: NetFit) -> None:

@@ -359,7 +359,9 @@ class Guided:
 def subject(kind: AnyKind, domain: Domain) -> Subject:
     """A kind as the fit sees it."""
     squares = isinstance(kind, Fragment)  # several layers of one width multiply it with itself
-    return Subject(kind.id, kind.work, kind.structure, domain, f"{kind.role} {kind.label}", squares)
+    main = kind.main if isinstance(kind, Fragment) else kind.main.op
+    rearranged = kind.training.mode is Mode.COMPILE and main == "conv2d"
+    return Subject(kind.id, kind.work, kind.structure, domain, f"{kind.role} {kind.label}", squares, rearranged)
 
 
 def observation(net: Net, record: Record, energy_error: float, waits: bool) -> Observation | None:

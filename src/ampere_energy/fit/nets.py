@@ -58,6 +58,7 @@ class Subject:
         domain: the widths profiled.
         label: a description for people.
         squares: whether its work grows with the square of a width.
+        rearranged: whether the compiler may lay its data out otherwise in company than alone.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Subject:
     domain: Domain
     label: str = ""
     squares: bool = later(False)
+    rearranged: bool = later(False)
 
 
 @dataclass(frozen=True)
