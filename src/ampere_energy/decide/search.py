@@ -108,7 +108,7 @@ def search(
     clock = _Clock()
     with _quiet(optuna):
         stored = _stored(optuna, storage, study, space, label) if storage else None
-        before = _finished(stored) if stored is not None else []
+        before = _finished(stored, space) if stored is not None else []
         sampler = sampler or _sampler(optuna, trials, seed + len(before))
         own = optuna.create_study(directions=_DIRECTIONS, sampler=sampler)
         own.set_metric_names([label, "joules", "seconds"])
@@ -136,7 +136,7 @@ def search(
                 observe(done + place + 1)
         if stored is not None:
             stored.sampler = sampler
-        kept = [trial for trial in _finished(own) if trial.values]
+        kept = [trial for trial in _finished(own, space) if trial.values]
         return Found(
             own if stored is None else stored,
             _front(space, kept),
@@ -151,9 +151,7 @@ def search(
 def proxy(space: Space, name: str) -> Score:
     """A stand-in for accuracy that costs nothing: parameters, or training FLOPs over the space's samples."""
     if name not in PROXIES:
-        raise RequestError(
-            f"--objective {name}", f"choose from {', '.join(PROXIES)}, or give path/to/file.py:function"
-        )
+        raise RequestError(f"--objective {name}", f"choose from {', '.join(PROXIES)}, or give path/to/file.py:function")
     known: dict[Any, int] = {}
 
     def counted(ref: ModelRef) -> float:
@@ -199,8 +197,10 @@ def _ref(space: Space, trial: FrozenTrial) -> ModelRef:
     return space.ref([trial.params[name] for name in space.names], chosen)
 
 
-def _finished(study: Study) -> list[FrozenTrial]:
-    return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
+def _finished(study: Study, space: Space) -> list[FrozenTrial]:
+    """The trials that are over and chose a member; a user's own may have chosen something else."""
+    ended = (trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished())
+    return [trial for trial in ended if trial.params.keys() >= set(space.names)]
 
 
 def _stored(optuna: Any, storage: str, name: str, space: Space, label: str) -> Study:
@@ -217,17 +217,13 @@ def _stored(optuna: Any, storage: str, name: str, space: Space, label: str) -> S
         study: Study = optuna.create_study(
             storage=storage, study_name=name, directions=_DIRECTIONS, load_if_exists=True
         )
-        was = study.user_attrs.get(_ABOUT)
-        if was is None and not study.get_trials(deepcopy=False):
-            study.set_user_attr(_ABOUT, about)
-            study.set_metric_names([label, "joules", "seconds"])
-            return study
-    except (ImportError, ValueError, OSError) as error:
+    except Exception as error:  # Optuna's own, its database's or the system's
         raise RequestError(f"--storage {storage}: {error}", "give one such as sqlite:///search.db") from error
-    except Exception as error:
-        if type(error).__module__.split(".")[0] not in ("optuna", "sqlalchemy"):
-            raise
-        raise RequestError(f"--storage {storage}: {error}", "give one such as sqlite:///search.db") from error
+    was = study.user_attrs.get(_ABOUT)
+    if was is None and not study.get_trials(deepcopy=False):
+        study.set_user_attr(_ABOUT, about)
+        study.set_metric_names([label, "joules", "seconds"])
+        return study
     if was != about:
         differs = [key for key, value in about.items() if (was or {}).get(key) != value]
         raise RequestError(

@@ -23,7 +23,6 @@ from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange, block_points
 from ampere_energy.model.zoo.families import FAMILIES
-from ampere_energy.predict.estimate import covered_jointly
 from ampere_energy.predict.many import Candidates, estimate_many
 
 if TYPE_CHECKING:
@@ -106,8 +105,7 @@ class Space:
         """A member's blocks."""
         spec = self.spec(ref)
         return [
-            (block.kind, tuple(point))
-            for block, point in zip(spec.blocks, block_points(spec, ref.widths), strict=True)
+            (block.kind, tuple(point)) for block, point in zip(spec.blocks, block_points(spec, ref.widths), strict=True)
         ]
 
     def steps(self, training: Training) -> float:
@@ -180,7 +178,7 @@ def space_of(
         ref = _largest(source, allowed, profile.training, example)
         specs = {
             layers: parse_ref(replace(ref, widths=(*layers, *ref.widths[counts:])))
-            for layers in itertools.product(*(list(r) for r in allowed[:counts]))
+            for layers in itertools.product(*([r[i] for i in range(len(r))] for r in allowed[:counts]))
         }
         settings[profile.training] = Setting(ref, profile, specs)
     if not ranges:
@@ -234,9 +232,7 @@ def _narrow(ranges: list[WidthRange], spec: ModelSpec, nets: NetFit) -> None:
 def _check(space: Space) -> None:
     """Refuses what a profile does not cover before anything is searched."""
     for training, setting in space.settings.items():
-        for layers, spec in setting.specs.items():
-            if setting.profile.nets is not None and not spec.widths:
-                covered_jointly(spec, setting.profile, setting.profile.nets)
+        for layers in setting.specs:
             ends = np.array([[r.low for r in space.ranges], [r.high for r in space.ranges]], dtype=float)
             ends[:, : space.counts] = layers
             space.at(training, layers, ends)
