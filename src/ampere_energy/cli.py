@@ -507,11 +507,11 @@ def search(
     ],
     profile: Annotated[
         list[str],
-        typer.Option("--profile", help="A profile or a bundle; several of one device, a batch or precision each."),
+        typer.Option("--profile", help="A profile or a bundle; several, one for each batch or precision."),
     ],
     objective: Annotated[
         str,
-        typer.Option(help="What is good: params, flops, or path/to/file.py:function of a ModelRef, more is better."),
+        typer.Option(help="What is good: params, flops, or path/to/file.py:function, more is better."),
     ] = "params",
     widths: Annotated[
         str, typer.Option(help="What each width may be: 8:64:8,8:128:8,… [default: all that is profiled].")
@@ -535,9 +535,7 @@ def search(
     if not gradient and (budget_j, at_least) != (None, None):
         raise RequestError("--budget-j or --at-least without --gradient", "add it, or leave the limit out")
     if gradient and (storage or plot):
-        raise RequestError(
-            "--gradient with --storage or --plot", "it finds one member, without a study: leave them out"
-        )
+        raise RequestError("--gradient with --storage or --plot", "it finds one member without a study: leave them out")
     from ampere_energy.decide.descend import descend
     from ampere_energy.decide.search import PROXIES
     from ampere_energy.decide.search import search as run

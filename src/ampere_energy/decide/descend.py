@@ -3,7 +3,7 @@
     continuous   from many starts at once, in logarithms of widths: along the slope of what is sought, without the part
                  of it that leaves the limit's surface, and back onto that surface (projected gradient)
     rounded      every way to round the ends of these paths to the widths' steps, estimated as they are
-    exchanged    from the best of those, one width a step up, another down, as long as that helps
+    exchanged    from the best few of those, one width a step up, another down, as long as that helps
 
 The energy's slopes are the Gaussian processes' own; a score is a function of whole widths, so its slopes are
 differences. Where it is costly, searching by trials asks it less often.
@@ -31,6 +31,9 @@ _FIRST, _LAST = 0.25, 0.01
 _TOGETHER = 6
 """Up to so many widths, every way to round them is tried; of more, all down, all nearest, and one up at a time."""
 _EXCHANGES = 50
+_POLISHED = 5
+_SCALES = (1, 4)
+"""Exchanges are of so many steps of the widths."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +92,8 @@ def descend(
     for done, (training, layers) in enumerate(structures, start=1):
         problem = _Problem(space, training, layers, scored, budget_j, at_least)
         ends = problem.descended(np.random.default_rng(seed))
-        widths = problem.best(problem.rounded(ends))
-        widths = problem.exchanged(widths)
+        polished = [problem.exchanged(member) for member in problem.best(problem.rounded(ends), _POLISHED)]
+        [widths] = problem.best(polished)
         near = ends[np.argmin(np.abs(np.log(ends / np.array(widths))).sum(1))]
         found.append((problem, widths, near))
         observe(done, len(structures))
@@ -151,7 +154,7 @@ class _Problem:
 
     def _snapped(self, widths: Array, how: Callable[[Array], Array] = np.round) -> Array:
         places = how((widths - self._low) / self._step)
-        return np.clip(self._low + places * self._step, self._low, self._high)
+        return np.asarray(np.clip(self._low + places * self._step, self._low, self._high))
 
     def _scores(self, widths: Array) -> Array:
         return np.array([self._score(self.ref(row)) for row in widths])
@@ -198,10 +201,10 @@ class _Problem:
             tangent = -(loss - np.where(outside, along, 0.0)[:, None] * limit)
             back = np.where(outside, -excess / square, 0.0)[:, None] * limit
             at = np.clip(at + _shortened(tangent, reach) + _capped(back, 2 * reach), low, high)
-        return np.exp(at)
+        return np.asarray(np.exp(at))
 
     def rounded(self, ends: Array) -> list[tuple[float, ...]]:
-        """The members around the ends of the paths, each once."""
+        """The members around the ends of the paths, each once, and the smallest and the largest of all."""
         floors = self._snapped(ends, np.floor)
         count = ends.shape[1]
         ups: list[tuple[int, ...]] = (
@@ -209,23 +212,30 @@ class _Problem:
             if count <= _TOGETHER
             else [(0,) * count, *(tuple(int(i == axis) for i in range(count)) for axis in range(count))]
         )
-        rows = [self._snapped(ends), *(np.minimum(floors + np.array(up) * self._step, self._high) for up in ups)]
+        corners = np.stack([self._low, self._high])
+        rows = [
+            corners,
+            self._snapped(ends),
+            *(np.minimum(floors + np.array(up) * self._step, self._high) for up in ups),
+        ]
         return list(dict.fromkeys(tuple(row) for rows_ in rows for row in rows_.tolist()))
 
-    def best(self, members: Sequence[tuple[float, ...]]) -> tuple[int, ...]:
+    def best(self, members: Sequence[tuple[float, ...]], count: int = 1) -> list[tuple[int, ...]]:
         ranks = self.rank(members)
-        return tuple(int(w) for w in members[min(range(len(members)), key=ranks.__getitem__)])
+        order = sorted(range(len(members)), key=ranks.__getitem__)
+        return [tuple(int(width) for width in members[place]) for place in order[:count]]
 
     def exchanged(self, widths: tuple[int, ...]) -> tuple[int, ...]:
         """The member after exchanges between two widths, or changes of one, as long as they help."""
-        moves = np.array(
+        ones = (
             [move for move in itertools.product((-1, 0, 1), repeat=len(widths)) if 0 < sum(map(abs, move)) <= 2]
             if len(widths) <= _TOGETHER
             else [*np.eye(len(widths)), *-np.eye(len(widths))]
         )
+        moves = np.concatenate([np.array(ones) * scale for scale in _SCALES])
         for _ in range(_EXCHANGES):
             near = np.clip(np.array(widths) + moves * self._step, self._low, self._high)
-            then = self.best([tuple(map(float, widths)), *map(tuple, near.tolist())])
+            [then] = self.best([tuple(map(float, widths)), *map(tuple, near.tolist())])
             if then == widths:
                 break
             widths = then
@@ -235,12 +245,12 @@ class _Problem:
 def _shortened(slopes: Array, reach: float) -> Array:
     """Steps of one length along slopes."""
     lengths = np.sqrt((slopes**2).sum(1, keepdims=True))
-    return reach * np.divide(slopes, lengths, out=np.zeros_like(slopes), where=lengths > 1e-30)
+    return np.asarray(reach * np.divide(slopes, lengths, out=np.zeros_like(slopes), where=lengths > 1e-30))
 
 
 def _capped(steps: Array, most: float) -> Array:
     lengths = np.sqrt((steps**2).sum(1, keepdims=True))
-    return steps * np.minimum(1.0, most / np.maximum(lengths, 1e-30))
+    return np.asarray(steps * np.minimum(1.0, most / np.maximum(lengths, 1e-30)))
 
 
 def _refuse_excess(problem: _Problem, widths: tuple[int, ...], budget_j: float | None, at_least: float | None) -> None:
@@ -251,7 +261,7 @@ def _refuse_excess(problem: _Problem, widths: tuple[int, ...], budget_j: float |
     if budget_j is not None:
         least_j = budget_j * (1 + excess)
         raise RequestError(
-            f"no member was found within {budget_j:g} J: the cheapest, of widths {named}, costs {least_j:.4g} J",
+            f"no member was found within {budget_j:g} J: the cheapest found, of widths {named}, costs {least_j:.4g} J",
             "give a larger budget, or allow smaller widths",
         )
     assert at_least is not None

@@ -3,7 +3,8 @@
 Optuna proposes, members are estimated many at once, and the study is told. A study is kept in memory while searching,
 where Optuna is quick; with a storage every trial is copied there as it ends, and a later search goes on from all that
 the storage holds. Up to `FEW` trials are proposed one by one by a tree of Parzen estimators, which learns most from
-each; more by an evolutionary sampler, whose proposals cost less than a millisecond.
+each; more by an evolutionary sampler, whose proposals take a millisecond or two. A space that has no more members than
+there are trials is tried whole.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -90,7 +92,7 @@ def search(
             parameters (`params`) or training FLOPs (`flops`), which cost nothing and stand in for accuracy. A score
             that is no number (NaN) fails the trial; the search goes on.
         name: what the objective is called, where its own name will not do.
-        trials: how many members to try; the same one is scored once.
+        trials: how many members to try, all that are left where there are no more; the same one is scored once.
         seed: another seed searches elsewhere.
         sampler: any of Optuna's for several objectives.
         storage: where the study is kept, as Optuna says it: sqlite:///FILE.db. One that has trials is gone on with.
@@ -115,6 +117,11 @@ def search(
         own.add_trials(before)
         scores = {_ref(space, trial): trial.values[0] for trial in before if trial.values}
         at_once = 1 if trials <= FEW else POPULATION
+        if space.size <= trials:
+            left = [ref for ref in space.members() if ref not in scores]
+            trials = len(left)
+            for ref in left:
+                own.enqueue_trial(space.params(ref))
         for done in range(0, trials, at_once):
             with clock.counts("proposals"):
                 asked = [own.ask() for _ in range(min(at_once, trials - done))]
@@ -184,7 +191,8 @@ def _front(space: Space, trials: Sequence[FrozenTrial]) -> tuple[Member, ...]:
     return tuple(
         Member(
             ref,
-            *(float(value) for value in values[place, :2]),
+            float(values[place, 0]),
+            float(values[place, 1]),
             (float(costs.low_j[i]), float(costs.high_j[i])),
             float(values[place, 2]),
         )
@@ -252,11 +260,13 @@ def _optuna() -> Any:
 
 @contextlib.contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Optuna tells of every study and trial otherwise."""
+    """Optuna tells of every study otherwise, and that names of objectives are new to it."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
     finally:
         optuna.logging.set_verbosity(before)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,18 @@ class Space:
         """A member; trained in the first setting where none is given."""
         setting = self.settings[training] if training else next(iter(self.settings.values()))
         return replace(setting.ref, widths=tuple(widths))
+
+    def members(self) -> Iterator[ModelRef]:
+        """All there are."""
+        choices = [_values(allowed) for allowed in self.ranges]
+        for training in self.settings:
+            for widths in itertools.product(*choices):
+                yield self.ref(widths, training)
+
+    def params(self, ref: ModelRef) -> dict[str, int | str]:
+        """What an Optuna trial of a member is made of."""
+        widths: dict[str, int | str] = dict(zip(self.names, ref.widths, strict=True))
+        return widths | ({TRAINING: str(ref.training)} if len(self.settings) > 1 else {})
 
     def suggest(self, trial: Trial) -> ModelRef:
         """The member that an Optuna trial suggests."""
@@ -178,7 +190,7 @@ def space_of(
         ref = _largest(source, allowed, profile.training, example)
         specs = {
             layers: parse_ref(replace(ref, widths=(*layers, *ref.widths[counts:])))
-            for layers in itertools.product(*([r[i] for i in range(len(r))] for r in allowed[:counts]))
+            for layers in itertools.product(*map(_values, allowed[:counts]))
         }
         settings[profile.training] = Setting(ref, profile, specs)
     if not ranges:
@@ -189,6 +201,10 @@ def space_of(
     space = Space(source, allowed, counts, settings, samples or most)
     _check(space)
     return space
+
+
+def _values(allowed: WidthRange) -> list[int]:
+    return [allowed[place] for place in range(len(allowed))]
 
 
 def _largest(source: str, ranges: Sequence[WidthRange], training: Training, example: ModelRef | None) -> ModelRef:
