@@ -195,6 +195,7 @@ def space_of(
         settings[profile.training] = Setting(ref, profile, specs)
     if not ranges:
         allowed = _covered(allowed, settings)
+        settings = {training: _up_to(allowed, counts, setting) for training, setting in settings.items()}
     most = max(training.batch * training.accumulate for training in settings)
     if samples is not None and samples < 1:
         raise RequestError(f"costs of {samples} samples", "give at least 1")
@@ -229,6 +230,22 @@ def _covered(ranges: Sequence[WidthRange], settings: Mapping[Training, Setting])
             if setting.profile.nets is not None:
                 _narrow(found, spec, setting.profile.nets)
     return tuple(found)
+
+
+def _up_to(ranges: Sequence[WidthRange], counts: int, setting: Setting) -> Setting:
+    """The setting with a smaller largest member."""
+    widths = tuple(r.high for r in ranges)
+    specs = {
+        layers: _resized(spec, (*layers, *widths[counts:])) if spec.widths else spec
+        for layers, spec in setting.specs.items()
+    }
+    return Setting(replace(setting.ref, widths=widths), setting.profile, specs)
+
+
+def _resized(spec: ModelSpec, widths: tuple[int, ...]) -> ModelSpec:
+    points = block_points(spec, widths)
+    blocks = (replace(block, point=tuple(point)) for block, point in zip(spec.blocks, points, strict=True))
+    return replace(spec, blocks=tuple(blocks), widths=widths)
 
 
 def _narrow(ranges: list[WidthRange], spec: ModelSpec, nets: NetFit) -> None:
