@@ -3,8 +3,8 @@
 Optuna proposes, members are estimated many at once, and the study is told. A study is kept in memory while searching,
 where Optuna is quick; with a storage every trial is copied there as it ends, and a later search goes on from all that
 the storage holds. Up to `FEW` trials are proposed one by one by a tree of Parzen estimators, which learns most from
-each; more by an evolutionary sampler, whose proposals take a millisecond or two. A space that has no more members than
-there are trials is tried whole.
+each; more by an evolutionary sampler, whose proposals take a millisecond or two. The smallest and the largest
+member come first, and a space that has no more members than there are trials is tried whole.
 """
 
 from __future__ import annotations
@@ -120,8 +120,10 @@ def search(
         if space.size <= trials:
             left = [ref for ref in space.members() if ref not in scores]
             trials = len(left)
-            for ref in left:
-                own.enqueue_trial(space.params(ref))
+        else:
+            left = [ref for ref in space.ends() if ref not in scores][:trials]
+        for ref in left:
+            own.enqueue_trial(space.params(ref))
         for done in range(0, trials, at_once):
             with clock.counts("proposals"):
                 asked = [own.ask() for _ in range(min(at_once, trials - done))]

@@ -94,6 +94,11 @@ class Space:
             for widths in itertools.product(*choices):
                 yield self.ref(widths, training)
 
+    def ends(self) -> list[ModelRef]:
+        """The smallest and the largest, in every setting."""
+        ends = ([r.low for r in self.ranges], [r.high for r in self.ranges])
+        return [self.ref(widths, training) for training in self.settings for widths in ends]
+
     def params(self, ref: ModelRef) -> dict[str, int | str]:
         """What an Optuna trial of a member is made of."""
         widths: dict[str, int | str] = dict(zip(self.names, ref.widths, strict=True))
