@@ -312,7 +312,8 @@ def search(result: dict[str, Any]) -> list[str]:
         ("members of the space", f"{result['members']:,}; {result['whole front']} on its front"),
         (f"a search of {trials:,} candidates", f"{min(seconds):.1f} to {max(seconds):.1f} s on one core, loading and "
          f"reading the model included; in the median {parts}"),
-        (f"measuring {trials:,} such members", f"{result['measuring all_s']:,.0f} s at {result['measuring one_s']:.2f} s each"),
+        (f"measuring {trials:,} such members",
+         f"{result['measuring all_s']:,.0f} s at {result['measuring one_s']:.2f} s each"),
         ("the search is cheaper", f"{result['times cheaper']:,.0f} times"),
         ("the profile, which serves every later search", f"{result['profile_s']:.0f} s of measuring, not counted"),
         ("of the whole front's hypervolume", spread(result["hypervolume"])),
@@ -323,8 +324,8 @@ def search(result: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     rows += [
         (f"along gradients, {_percent(g['budget'], 0)} of the largest's joules",
-         f"{', '.join(map(str, g['widths']))}: {_percent(g['energy'])} of its joules, {_percent(g['score / best'])} of the "
-         f"best score within; {g['seconds']:.1f} s")
+         f"{', '.join(map(str, g['widths']))}: {_percent(g['energy'])} of its joules, {_percent(g['score / best'])} of "
+         f"the best score within; {g['seconds']:.1f} s")
         for g in result["gradients"]
     ]  # fmt: skip
     return ["| what | found |", "|---|---|", *(f"| {name} | {found} |" for name, found in rows)]
