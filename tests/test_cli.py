@@ -682,6 +682,20 @@ def test_search(folder: Path) -> None:
         assert text in done.stdout
 
 
+def test_search_over_batches_and_precisions(folder: Path) -> None:
+    settings = ("--input", "64,1,28,28", "--precision", "bf16")
+    answer("profile", "lenet5", *settings, "--device", "simulated", "--points", "6", "--out", "wide.json", cwd=folder)
+    own = ("--profile", "wide.json", "--trials", "20", "--width-step", "2")
+    done = ampere("search", "lenet5", "--profile", "sim.json", *own, cwd=folder)
+    assert done.returncode == 2
+    assert "search with those of one device" in done.stderr  # another noise is another device
+    answer("profile", "lenet5", "--device", "simulated", "--points", "6", "--out", "narrow.json", cwd=folder)
+    done = ampere("search", "lenet5", "--profile", "narrow.json", *own, cwd=folder)
+    assert done.returncode == 0
+    assert "batch 64, bf16" in done.stdout or "batch 10, fp32" in done.stdout
+    assert "training on 64 samples" in done.stdout
+
+
 def test_search_by_gradient(folder: Path) -> None:
     whole = answer("estimate", "lenet5", *SIM, cwd=folder)["energy_j"]
     arguments = ("search", "lenet5", *SIM, "--gradient", "--budget-j", f"{0.95 * whole:.6g}")

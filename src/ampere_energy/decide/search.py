@@ -90,7 +90,7 @@ def search(
         space: what to choose from.
         objective: how good a member is, more being better: a function of a `ModelRef`, or the number of its
             parameters (`params`) or training FLOPs (`flops`), which cost nothing and stand in for accuracy. A score
-            that is no number (NaN) fails the trial; the search goes on.
+            that is no finite number fails its trial; the search goes on.
         name: what the objective is called, where its own name will not do.
         trials: how many members to try, all that are left where there are no more; the same one is scored once.
         seed: another seed searches elsewhere.
@@ -135,7 +135,7 @@ def search(
                     with clock.counts("scores"):
                         scores[ref] = _scored(score, ref, label)
                 values = [scores[ref], float(costs.energy_j[place]), float(costs.time_s[place])]
-                failed = math.isnan(scores[ref])
+                failed = not math.isfinite(scores[ref])
                 with clock.counts("proposals"):
                     state = optuna.trial.TrialState.FAIL if failed else None
                     ended = own.tell(trial, None if failed else values, state=state)

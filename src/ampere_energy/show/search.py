@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from enum import StrEnum
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -10,6 +12,7 @@ from rich.text import Text
 from ampere_energy.decide.descend import Descent
 from ampere_energy.decide.search import Found, Member
 from ampere_energy.decide.space import Space
+from ampere_energy.model.training import Training
 from ampere_energy.plain import encode
 from ampere_energy.show.plot import Mark, Series, lines
 from ampere_energy.show.scale import Axis
@@ -94,7 +97,7 @@ def found_plot(found: Found) -> str:
 
 def _cells(space: Space, member: Member) -> list[str]:
     low, high = member.interval_j
-    trained = [str(member.ref.training)] if len(space.settings) > 1 else []
+    trained = [_differing(space, member.ref.training)] if len(space.settings) > 1 else []
     return [
         ",".join(map(str, member.ref.widths)),
         *trained,
@@ -103,6 +106,13 @@ def _cells(space: Space, member: Member) -> list[str]:
         f"{si(low, 'J')} – {si(high, 'J')}",
         duration(member.time_s),
     ]
+
+
+def _differing(space: Space, training: Training) -> str:
+    """What tells a setting from the others."""
+    values = {f.name: {getattr(other, f.name) for other in space.settings} for f in fields(Training)}
+    parts = {name: getattr(training, name) for name, seen in values.items() if len(seen) > 1}
+    return ", ".join(str(v) if isinstance(v, StrEnum) else f"{n.replace('_', ' ')} {v}" for n, v in parts.items())
 
 
 def _score(value: float) -> str:
