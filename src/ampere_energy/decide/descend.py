@@ -12,12 +12,13 @@ differences. Where it is costly, searching by trials asks it less often.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ampere_energy.decide.search import Member, Score, proxy
+from ampere_energy.decide.search import Member, Score, label_of, proxy, scored
 from ampere_energy.decide.space import Space
 from ampere_energy.errors import RequestError
 from ampere_energy.fit.physics import Array
@@ -80,17 +81,19 @@ def descend(
     if budget_j is not None and not budget_j > 0:
         raise RequestError(f"a budget of {budget_j:g} J", "give a positive energy")
     score = proxy(space, objective) if isinstance(objective, str) else objective
-    known: dict[ModelRef, float] = {}
+    label, known = label_of(objective), dict[ModelRef, float]()
 
-    def scored(ref: ModelRef) -> float:
+    def asked(ref: ModelRef) -> float:
         if ref not in known:
-            known[ref] = float(score(ref))
+            known[ref] = scored(score, ref, label)
+        if not math.isfinite(known[ref]):
+            raise RequestError(f"{label} gave {known[ref]} for {ref}", "gradients need a number for every member")
         return known[ref]
 
     found: list[tuple[_Problem, tuple[int, ...], Array]] = []
     structures = [(training, layers) for training, setting in space.settings.items() for layers in setting.specs]
     for done, (training, layers) in enumerate(structures, start=1):
-        problem = _Problem(space, training, layers, scored, budget_j, at_least)
+        problem = _Problem(space, training, layers, asked, budget_j, at_least)
         ends = problem.descended(np.random.default_rng(seed))
         polished = [problem.exchanged(member) for member in problem.best(problem.rounded(ends), _POLISHED)]
         [widths] = problem.best(polished)
@@ -104,7 +107,7 @@ def descend(
     return Descent(
         Member(
             ref,
-            scored(ref),
+            asked(ref),
             float(cost.energy_j[0]),
             (float(cost.low_j[0]), float(cost.high_j[0])),
             float(cost.time_s[0]),
@@ -213,12 +216,9 @@ class _Problem:
             else [(0,) * count, *(tuple(int(i == axis) for i in range(count)) for axis in range(count))]
         )
         corners = np.stack([self._low, self._high])
-        rows = [
-            corners,
-            self._snapped(ends),
-            *(np.minimum(floors + np.array(up) * self._step, self._high) for up in ups),
-        ]
-        return list(dict.fromkeys(tuple(row) for rows_ in rows for row in rows_.tolist()))
+        raised = (np.minimum(floors + np.array(up) * self._step, self._high) for up in ups)
+        rows = np.concatenate([corners, self._snapped(ends), *raised])
+        return list(dict.fromkeys(map(tuple, rows.tolist())))
 
     def best(self, members: Sequence[tuple[float, ...]], count: int = 1) -> list[tuple[int, ...]]:
         ranks = self.rank(members)

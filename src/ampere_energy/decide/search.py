@@ -106,7 +106,7 @@ def search(
         raise RequestError(f"--trials {trials}", "give at least 1")
     optuna = _optuna()
     score = proxy(space, objective) if isinstance(objective, str) else objective
-    label = name or (objective if isinstance(objective, str) else getattr(objective, "__name__", "objective"))
+    label = name or label_of(objective)
     clock = _Clock()
     with _quiet(optuna):
         stored = _stored(optuna, storage, study, space, label) if storage else None
@@ -133,7 +133,7 @@ def search(
             for place, (trial, ref) in enumerate(zip(asked, refs, strict=True)):
                 if ref not in scores:
                     with clock.counts("scores"):
-                        scores[ref] = _scored(score, ref, label)
+                        scores[ref] = scored(score, ref, label)
                 values = [scores[ref], float(costs.energy_j[place]), float(costs.time_s[place])]
                 failed = not math.isfinite(scores[ref])
                 with clock.counts("proposals"):
@@ -157,6 +157,11 @@ def search(
         )
 
 
+def label_of(objective: str | Score) -> str:
+    """What an objective is called."""
+    return objective if isinstance(objective, str) else getattr(objective, "__name__", "objective")
+
+
 def proxy(space: Space, name: str) -> Score:
     """A stand-in for accuracy that costs nothing: parameters, or training FLOPs over the space's samples."""
     if name not in PROXIES:
@@ -174,7 +179,8 @@ def proxy(space: Space, name: str) -> Score:
     return counted
 
 
-def _scored(score: Score, ref: ModelRef, label: str) -> float:
+def scored(score: Score, ref: ModelRef, label: str) -> float:
+    """A member's score; what the user's function raises is said in one line."""
     try:
         return float(score(ref))
     except AmpereError:
