@@ -23,6 +23,7 @@ from studies import (
     oracle,
     phases,
     rules,
+    search,
     tables,
     whole_models,
     zoo,
@@ -53,6 +54,7 @@ def main(names: Sequence[str]) -> None:
         "zoo": lambda _: zoo.run(),
         "whole models": lambda _: whole_models.run(),
         "evaluation": lambda _: experiments.run(),
+        "search": lambda _: search.run(seeds=5),
     }.items():
         if names and name not in names:
             continue

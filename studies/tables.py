@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
 from studies.freshness import RESULTS, ROOT
 
-PAGES = tuple(ROOT / "docs" / name for name in ("method.md", "measurement.md", "models.md", "evaluation.md"))
+PAGES = tuple(
+    ROOT / "docs" / name for name in ("method.md", "measurement.md", "models.md", "evaluation.md", "search.md")
+)
 
 
 def additive(result: dict[str, Any]) -> list[str]:
@@ -297,6 +300,37 @@ def _rank(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
+def search(result: dict[str, Any]) -> list[str]:
+    """A search against measuring its candidates, and against all members."""
+
+    def spread(values: list[float]) -> str:
+        return f"{_percent(min(values))} to {_percent(max(values))} (median {_percent(statistics.median(values))})"
+
+    seconds, trials = result["search_s"], result["trials"]
+    parts = ", ".join(f"{name} {value:.1f} s" for name, value in result["spent_s"].items() if value)
+    rows = [
+        ("members of the space", f"{result['members']:,}; {result['whole front']} on its front"),
+        (f"a search of {trials:,} candidates", f"{min(seconds):.1f} to {max(seconds):.1f} s on one core, loading and "
+         f"reading the model included; in the median {parts}"),
+        (f"measuring {trials:,} such members",
+         f"{result['measuring all_s']:,.0f} s at {result['measuring one_s']:.2f} s each"),
+        ("the search is cheaper", f"{result['times cheaper']:,.0f} times"),
+        ("the profile, which serves every later search", f"{result['profile_s']:.0f} s of measuring, not counted"),
+        ("of the whole front's hypervolume", spread(result["hypervolume"])),
+        ("the same of logarithms", spread(result["hypervolume, logarithms"])),
+        ("as many candidates at random", spread(result["hypervolume at random"])),
+        ("the same of logarithms", spread(result["hypervolume at random, logarithms"])),
+        ("estimating all members instead", f"{result['whole_s']:.0f} s"),
+    ]  # fmt: skip
+    rows += [
+        (f"along gradients, {_percent(g['budget'], 0)} of the largest's joules",
+         f"{', '.join(map(str, g['widths']))}: {_percent(g['energy'])} of its joules, {_percent(g['score / best'])} of "
+         f"the best score within; {g['seconds']:.1f} s")
+        for g in result["gradients"]
+    ]  # fmt: skip
+    return ["| what | found |", "|---|---|", *(f"| {name} | {found} |" for name, found in rows)]
+
+
 def company() -> list[str]:
     """Blocks alone against the model, on a CPU."""
     record = _data("cpu-company/company.json")
@@ -314,6 +348,7 @@ def company() -> list[str]:
 MAKERS = {
     "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
     "approximate": approximate, "whole models": whole_models, "floor": floor, "evaluation": evaluation,
+    "search": search,
 }  # fmt: skip
 
 

@@ -659,3 +659,71 @@ def test_a_profile_by_the_papers_method_cannot_approximate(folder: Path) -> None
     done = ampere("estimate", "cnn5", "--profile", "paper.json", cwd=folder)
     assert done.returncode == 4
     assert "--approximate" not in done.stderr
+
+
+def test_search(folder: Path) -> None:
+    (folder / "score.py").write_text("def width(ref): return sum(ref.widths)\n")
+    arguments = ("search", "lenet5", *SIM, "--width-step", "2", "--objective", "score.py:width", "--trials", "30")
+    stored = (*arguments, "--storage", "sqlite:///search.db", "--plot", "front.svg")
+    record = answer(*stored, cwd=folder)
+    assert record["objective"] == "width"
+    assert record["space"]["widths"]["width2"] == {"low": 2, "high": 16, "step": 2}
+    assert (record["trials"], record["provenance"], record["basis"]) == (30, "predicted", "simulated")
+    best = record["front"][0]
+    assert best["score"] == max(m["score"] for m in record["front"]) == sum(best["widths"])
+    found = answer("estimate", "lenet5", *SIM, "--widths", ",".join(map(str, best["widths"])), cwd=folder)
+    assert (best["energy_j"], *best["interval_j"]) == pytest.approx((found["energy_j"], *found["interval_j"]))
+    plot = (folder / "front.svg").read_text()
+    assert plot.count('data-series="front" data-x') == len(record["front"])
+    done = ampere(*stored, cwd=folder)
+    assert "60 trials of" in done.stdout
+    assert "study 'ampere' in sqlite:///search.db: this again goes on with it" in done.stderr
+    for text in ("width", "90% interval", "SIMULATED energy", "training on 10 samples"):
+        assert text in done.stdout
+
+
+def test_search_over_batches_and_precisions(folder: Path) -> None:
+    settings = ("--input", "64,1,28,28", "--precision", "bf16")
+    answer("profile", "lenet5", *settings, "--device", "simulated", "--points", "6", "--out", "wide.json", cwd=folder)
+    own = ("--profile", "wide.json", "--trials", "20", "--width-step", "2")
+    done = ampere("search", "lenet5", "--profile", "sim.json", *own, cwd=folder)
+    assert done.returncode == 2
+    assert "search with those of one device" in done.stderr  # another noise is another device
+    answer("profile", "lenet5", "--device", "simulated", "--points", "6", "--out", "narrow.json", cwd=folder)
+    done = ampere("search", "lenet5", "--profile", "narrow.json", *own, cwd=folder)
+    assert done.returncode == 0
+    assert "batch 64, bf16" in done.stdout or "batch 10, fp32" in done.stdout
+    assert "training on 64 samples" in done.stdout
+
+
+def test_search_by_gradient(folder: Path) -> None:
+    whole = answer("estimate", "lenet5", *SIM, cwd=folder)["energy_j"]
+    arguments = ("search", "lenet5", *SIM, "--gradient", "--budget-j", f"{0.95 * whole:.6g}")
+    record = answer(*arguments, cwd=folder)
+    member = record["member"]
+    assert 0.8 * whole < member["energy_j"] <= 0.95 * whole
+    assert 30_000 < member["score"] < 61_706
+    assert len(record["continuous"]["widths"]) == 4
+    assert "before rounding" in ampere(*arguments, cwd=folder).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("--gradient",), 2, "a gradient search needs one limit"),
+        (("--budget-j", "1"), 2, "without --gradient"),
+        (("--gradient", "--budget-j", "1", "--plot", "x.svg"), 2, "--gradient with --storage or --plot"),
+        (("--gradient", "--budget-j", "1e-9"), 2, "no member was found within 1e-09 J"),
+        (("--widths", "1:4,8"), 2, "lenet5 has 4 widths, not 2"),
+        (("--widths", "1:2:1:1,8,8,8"), 2, "give LOW:HIGH:STEP"),
+        (("--objective", "score.py:gone"), 2, "score.py"),
+        (("--objective", "accuracy"), 2, "--objective accuracy; choose from params, flops"),
+        (("--samples", "0"), 2, "costs of 0 samples"),
+        (("--input", "10,1,32,32"), 4, "lacks conv1"),
+    ],
+)
+def test_what_search_refuses(folder: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+    done = ampere("search", "lenet5", *SIM, *arguments, cwd=folder)
+    assert done.returncode == code
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

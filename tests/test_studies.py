@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies import additive, kills, lab, tables
+from studies import additive, kills, lab, search, tables
 from studies.freshness import RESULTS, ROOT, TESTED, fingerprint
 
 from ampere_energy.fit.profile import load
@@ -138,3 +138,23 @@ def test_killed_campaigns_lose_and_repeat_nothing(tmp_path: Path) -> None:
     found = kills.run(kills=6, folder=tmp_path, seed=1)
     assert found["kills"] == 6
     assert (found["lost"], found["twice"]) == (0, 0)
+
+
+def test_a_search_costs_little_and_finds_the_front() -> None:
+    """The committed study, and a coarser space searched anew."""
+    result = json.loads(RESULTS.read_text())["search"]["result"]
+    assert result["members"] == 131_072
+    assert result["trials"] >= 2_000
+    assert result["times cheaper"] >= 100
+    assert result["measuring one_s"] == pytest.approx(search.measuring_s())
+    assert min(result["hypervolume"]) >= 0.95
+    assert min(found["score / best"] for found in result["gradients"]) >= 0.95
+    space = search.recorded_space(step=16)
+    whole = search.Whole(space)
+    found, seconds = search.searched(400, 0, step=16)
+    assert space.size == 8_192
+    assert found.trials == 400
+    assert whole.share(whole.front) == pytest.approx(1)
+    assert 0.95 < whole.share(search.losses_of(found)) < 1
+    assert whole.share(search.losses_of(found)) > whole.share(search.losses_of(search.at_random(space, 400, 0)))
+    assert seconds < 400 * search.measuring_s() / 20  # on a machine that may be busy

@@ -15,6 +15,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ampere_energy.decide.objective import energy_objective
+    from ampere_energy.decide.search import search
+    from ampere_energy.decide.space import space_of
     from ampere_energy.fit.campaign import profile
     from ampere_energy.fit.profile import Profile, load
     from ampere_energy.fit.rules import Rules
@@ -24,18 +27,34 @@ if TYPE_CHECKING:
     from ampere_energy.predict.many import estimate_many
 
 __version__ = "0.1.0"
-__all__ = ["Estimate", "Profile", "Rules", "Training", "estimate", "estimate_many", "load", "parse", "profile"]
+__all__ = [
+    "Estimate",
+    "Profile",
+    "Rules",
+    "Training",
+    "energy_objective",
+    "estimate",
+    "estimate_many",
+    "load",
+    "parse",
+    "profile",
+    "search",
+    "space_of",
+]
 
 _HOMES = {
     "Estimate": "ampere_energy.predict.estimate",
     "Profile": "ampere_energy.fit.profile",
     "Rules": "ampere_energy.fit.rules",
     "Training": "ampere_energy.model.training",
+    "energy_objective": "ampere_energy.decide.objective",
     "estimate": "ampere_energy.predict.estimate",
     "estimate_many": "ampere_energy.predict.many",
     "load": "ampere_energy.fit.profile",
     "parse": "ampere_energy.model.parse",
     "profile": "ampere_energy.fit.campaign",
+    "search": "ampere_energy.decide.search",
+    "space_of": "ampere_energy.decide.space",
 }
 
 

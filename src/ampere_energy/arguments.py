@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ampere_energy.fit.profile import Profile
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import InputSpec, ModelRef
+    from ampere_energy.model.variants import WidthRange
 
 
 def choice(options: Any, value: str, option: str) -> Any:
@@ -30,6 +31,19 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(",")) if text else ()
     except ValueError:
         raise RequestError(f"{option} {text}", "give whole numbers with commas, such as 32,3,64,64") from None
+
+
+def width_ranges(text: str) -> tuple[WidthRange, ...]:
+    """What each width may be: `8:64:8,16:128,10` is 8 to 64 by steps of 8, any of 16 to 128, and 10."""
+    from ampere_energy.model.variants import WidthRange
+
+    found = []
+    for part in text.split(",") if text else ():
+        low, high, step = (*numbers(part.replace(":", ","), "--widths"), *(0, 0, 0))[:3]
+        if part.count(":") > 2:
+            raise RequestError(f"--widths {text}", "give LOW:HIGH:STEP for each width, such as 8:64:8,16:128:8")
+        found.append(WidthRange(low, high or low, step or 1))
+    return tuple(found)
 
 
 def inputs_of(texts: Sequence[str]) -> tuple[tuple[int, ...], tuple[InputSpec, ...]]:

@@ -160,7 +160,7 @@ def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
     from torch import nn
 
     known = FAMILIES.get(ref.source)
-    factory = _find(known.builder if known else ref.source)
+    factory = find(known.builder if known else ref.source)
     if isinstance(factory, nn.Module):
         raise ModelError(f"{ref.source} is a module already", "name a function that returns it")
     sample = ref.input[1:] or (ref.inputs[0].shape[1:] if ref.inputs else ())
@@ -189,16 +189,17 @@ def needs_cuda(error: BaseException) -> str | None:
     return "the model asks for a GPU: let its factory build it on the CPU; AMPERE moves it where it trains"
 
 
-def _find(source: str) -> Callable[..., Any]:
+def find(source: str, what: str = "factory") -> Callable[..., Any]:
+    """The function of a name: `path/to/file.py:function` or `package.module:function`."""
     place, _, name = source.rpartition(":")
     if not place or not name:
-        raise ModelError(f"{source!r} names no factory", "give path/to/file.py:factory or package.module:factory")
+        raise ModelError(f"{source!r} names no {what}", f"give path/to/file.py:{what} or package.module:{what}")
     module = _from_file(place) if place.endswith(".py") else _from_package(place)
     factory = getattr(module, name, None)
     if not callable(factory):
         defined = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
-        remedy = f"it defines {', '.join(defined)}" if defined else "define a function that returns the model"
-        raise ModelError(f"{place} has no factory {name!r}", remedy)
+        remedy = f"it defines {', '.join(defined)}" if defined else "define a function of that name"
+        raise ModelError(f"{place} has no {what} {name!r}", remedy)
     return factory  # type: ignore[no-any-return]
 
 

@@ -1,7 +1,9 @@
-"""The live display of a campaign."""
+"""Live displays: of a campaign, and of anything that is counted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
@@ -65,3 +67,17 @@ class CampaignDisplay:
 
 def _place(status: Status) -> str:
     return f"{status.unit} {status.index}" + (f"/{status.of}" if status.of is not None else "")
+
+
+@contextmanager
+def counting(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar over something counted, gone when it is done; nothing where there is no terminal.
+
+    Yields:
+        A function to be told how many are done, and of how many.
+    """
+    bar = Progress(TextColumn(what), BarColumn(bar_width=20), TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+                   TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)  # fmt: skip
+    task = bar.add_task(what, total=1)
+    with bar:
+        yield lambda done, of: bar.update(task, completed=done, total=of)

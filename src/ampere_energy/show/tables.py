@@ -22,7 +22,7 @@ from ampere_energy.show.units import bar, duration, percent, si
 def spec_table(spec: ModelSpec) -> RenderableType:
     """`ampere parse`."""
     title = f"{spec.name}: blocks {len(spec.blocks)}, kinds {len(spec.kinds)}, batch {spec.training.batch}"
-    table = _table("block", "role", "layers", "widths", "kind", title=title, footer=True)
+    table = plain_table("block", "role", "layers", "widths", "kind", title=title, footer=True)
     for name, total in (
         ("parameters", f"{sum(b.parameters for b in spec.blocks):,}"),
         ("training FLOPs", si(sum(b.training_flops for b in spec.blocks), "FLOP")),
@@ -71,7 +71,7 @@ def profile_table(profile: Profile) -> RenderableType:
 
 def _kinds(profile: Profile, title: str) -> tuple[Table, str]:
     """What the paper's method learnt, and what to know about it."""
-    table = _table("role", "layers", title=title)
+    table = plain_table("role", "layers", title=title)
     for name in ("widths", "points", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
     for fit in profile.kinds:
@@ -87,7 +87,7 @@ def _kinds(profile: Profile, title: str) -> tuple[Table, str]:
 
 def _subjects(nets: NetFit, title: str) -> tuple[Table, str]:
     """What was learnt jointly, and how well."""
-    table = _table("layers", title=title)
+    table = plain_table("layers", title=title)
     for name in ("widths", "metered", "timed", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
     for index, (subject, metered, timed) in enumerate(seen_alone(nets)):
@@ -107,7 +107,9 @@ def estimate_table(
 ) -> RenderableType:
     """`ampere estimate`."""
     low, high = estimate.interval_j
-    table = _table("block", "kind", title=f"{estimate.model}: {_steps(estimate.iterations)} on {estimate.device.name}")
+    table = plain_table(
+        "block", "kind", title=f"{estimate.model}: {_steps(estimate.iterations)} on {estimate.device.name}"
+    )
     for name in ("energy", "± std", "time"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("share of energy", no_wrap=True)
@@ -143,7 +145,7 @@ def estimate_table(
         count = f"{len(estimate.approximate)} of {len(estimate.blocks)} blocks"
         rows.append(("≈ approximate", f"{percent(part)} of the energy: {count}, guessed from kinds that are profiled"))
     rows += [("doubt", doubt) for doubt in estimate.doubts]
-    return Group(table, _facts(rows), _unattributed(estimate.unattributed))
+    return Group(table, facts(rows), _unattributed(estimate.unattributed))
 
 
 def measurement_table(measurement: Measurement, model: str, iterations: int) -> RenderableType:
@@ -168,7 +170,7 @@ def measurement_table(measurement: Measurement, model: str, iterations: int) -> 
         rows.append(("host", f"{si(measurement.host_s, 's')} to issue a step"))
     rows.append(("energy is", source(measurement.meter)))
     rows += [("doubt", doubt) for doubt in measurement.doubts]
-    return _facts(rows)
+    return facts(rows)
 
 
 def evaluation_table(sets: Sequence[Trials]) -> RenderableType:
@@ -178,7 +180,7 @@ def evaluation_table(sets: Sequence[Trials]) -> RenderableType:
 
 def _members(trials: Trials) -> Table:
     about = f"{trials.training.mode}, batch {trials.training.batch}"
-    table = _table("widths", title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
+    table = plain_table("widths", title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
     found = trials.meter.provenance.value
     for name in ("predicted", f"{trials.level:.0%} interval", found, "error", "inside"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -198,7 +200,7 @@ def _members(trials: Trials) -> Table:
 
 
 def _scores(trials: Trials) -> Table:
-    table = _table("method")
+    table = plain_table("method")
     for name in ("mean error", "bias", "9 of 10 within", "rank", "inside", "members"):
         table.add_column(name, justify="right", no_wrap=True)
     for method in trials.methods:
@@ -248,7 +250,8 @@ def _range(values: Sequence[float], unit: str) -> str:
     return f"{si(min(values), unit)} … {si(max(values), unit)}"
 
 
-def _facts(rows: Sequence[tuple[str, str]]) -> Table:
+def facts(rows: Sequence[tuple[str, str]]) -> Table:
+    """Names and what they are, two columns."""
     table = Table(box=None, show_header=False, padding=(0, 1))
     table.add_column(style="dim", justify="right")
     table.add_column()
@@ -263,7 +266,8 @@ def _unattributed(operations: Sequence[str]) -> Text:
     return Text(f"not attributed to any block, and not counted: {'; '.join(operations)}", style="yellow")
 
 
-def _table(*columns: str, title: str | None = None, footer: bool = False) -> Table:
+def plain_table(*columns: str, title: str | None = None, footer: bool = False) -> Table:
+    """A table without lines, and its first columns."""
     heading = Text(title) if title is not None else None  # a name is no markup
     table = Table(title=heading, title_justify="left", title_style="bold", show_footer=footer, box=None, padding=(0, 1))
     for column in columns:

@@ -45,17 +45,18 @@ def main(device_name: str, meter: str, threads: int | None) -> None:
         print(json.dumps({"device_error": f"{device_name} cannot be used ({error})".splitlines()[0]}), file=answers)
         return
     try:
-        recorder = open_recorder(_for_device(meter, device))
+        recorder = open_recorder(for_device(meter, device))
     except AmpereError as error:
         print(json.dumps({"meter_error": str(error)}), file=answers)
         return
-    print(json.dumps({**_about(device), "meter": encode(recorder.info)}), file=answers)
+    print(json.dumps({**about(device), "meter": encode(recorder.info)}), file=answers)
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line), device, recorder)), file=answers)
     recorder.close()
 
 
-def _about(device: torch.device) -> dict[str, Any]:
+def about(device: torch.device) -> dict[str, Any]:
+    """What tells a device from another, as far as torch knows it."""
     told: dict[str, Any] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
@@ -63,7 +64,7 @@ def _about(device: torch.device) -> dict[str, Any]:
     return told
 
 
-def _for_device(meter: str, device: torch.device) -> str:
+def for_device(meter: str, device: torch.device) -> str:
     """NVML numbers cards differently from CUDA; a UUID names the one that trains."""
     if device.type != "cuda":
         return meter

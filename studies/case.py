@@ -1,0 +1,411 @@
+"""The case study: models trained alike on real images, and the joules of their whole training (the paper's fig. 13).
+
+    python -m studies.case train IMAGES LOG --model original=cnn5 --model ampere=pruned.pt … [--device cuda …]
+    python -m studies.case show LOG [FOLDER]         the table, and the figures into a folder
+
+A model is named and told as everywhere (`cnn5`, `file.py:factory`, widths after an @: `cnn5@8,32,256,256`), or is a
+module that `torch.save` wrote, such as a pruned one. Each is trained from what its builder gives, on the same batches
+in the same order, and is a line of the log when done; what the log already has is not trained again.
+
+Evaluation is no part of the metered training: weights are copied at checkpoints and looked at when the meter has been
+read. Before it starts, a copy of the model is trained until device and libraries are warm, and thrown away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from ampere_energy.errors import RequestError
+from ampere_energy.measure.devices.local import best_meter
+from ampere_energy.measure.devices.worker import about, for_device
+from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
+from ampere_energy.measure.meters.recorder import Recorder, open_recorder
+from ampere_energy.measure.step import Step, captured
+from ampere_energy.measure.windows import idle_w
+from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.training import Mode
+from ampere_energy.plain import decode, encode, parse_json
+from ampere_energy.show.plot import Mark, Series, lines
+from ampere_energy.show.scale import Axis
+from ampere_energy.show.units import percent, si
+from studies import images
+from studies.images import Images
+
+Builder = Callable[[], nn.Module]
+RATES = ((0.0, 1.0), (0.6, 0.1), (0.9, 0.01))
+"""From which share of the steps on which part of the learning rate is used."""
+_IDLE_S = 1.0
+_TESTED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How every model is trained.
+
+    Attributes:
+        rate: learning rate at the beginning; it falls by `RATES`.
+        mode: eager, or each step a captured graph; capturing takes three more updates at each rate.
+        size, channels: what images are brought to; their own where None.
+        checkpoints: how often the weights are kept and looked at.
+        warm_up_s: how long a copy is trained before.
+    """
+
+    steps: int = 1500
+    batch: int = 128
+    rate: float = 0.05
+    momentum: float = 0.0
+    mode: Mode = Mode.EAGER
+    size: int | None = None
+    channels: int | None = None
+    seed: int = 0
+    checkpoints: int = 15
+    warm_up_s: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.checkpoints <= self.steps or self.batch < 1:
+            raise RequestError(f"{self.steps} steps of {self.batch} with {self.checkpoints} looks", "give more steps")
+        if self.mode is Mode.COMPILE:
+            raise RequestError("--mode compile", "train eager or graph")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """After a step: the mean loss of training since the one before, and loss and accuracy on unseen images."""
+
+    step: int
+    loss: float
+    test_loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training that is over: all its joules and seconds, and its curve."""
+
+    model: str
+    parameters: int
+    plan: Plan
+    device: DeviceInfo
+    meter: MeterInfo
+    energy_j: float
+    error_j: float
+    time_s: float
+    idle_w: float
+    recorded_at: str
+    curve: tuple[Checkpoint, ...]
+
+    def joules_at(self, checkpoint: Checkpoint) -> float:
+        """All steps cost the same."""
+        return self.energy_j * checkpoint.step / self.plan.steps
+
+
+class _Run:
+    """A model in training: batches of its data in a fixed random order."""
+
+    def __init__(self, module: nn.Module, data: Images, plan: Plan) -> None:
+        self._module, self._data, self._plan = module, data, plan
+        self._device = data.pictures.device
+        self._draw = torch.Generator().manual_seed(plan.seed)
+        self._order = torch.zeros(0, dtype=torch.long)
+        self._pictures = torch.empty((plan.batch, *data.pictures.shape[1:]), device=self._device)
+        self._labels = torch.zeros(plan.batch, dtype=torch.long, device=self._device)
+        self.loss = torch.zeros((), device=self._device)
+        self._optimizer = torch.optim.SGD(module.parameters(), plan.rate, plan.momentum)
+        self._step: Step | None = None
+
+    def _batch(self) -> None:
+        if len(self._order) < self._plan.batch:
+            self._order = torch.randperm(len(self._data.labels), generator=self._draw).to(self._device)
+        chosen, self._order = self._order[: self._plan.batch], self._order[self._plan.batch :]
+        self._pictures.copy_(self._data.pictures[chosen])
+        self._labels.copy_(self._data.labels[chosen])
+
+    def _one(self) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        loss = functional.cross_entropy(self._module(self._pictures), self._labels)
+        loss.backward()
+        self._optimizer.step()
+        self.loss += loss.detach()
+
+    def _ready(self, rate: float) -> Step:
+        """A step at a learning rate; a captured one has it for good, so there is one for each."""
+        self._optimizer.param_groups[0]["lr"] = rate
+        step, before = Step(self._one, self._module, self._device), self.loss.clone()
+        ready = captured(step) if self._plan.mode is Mode.GRAPH else step
+        self.loss.copy_(before)
+        return ready
+
+    def step(self, done: int) -> None:
+        """The next step, when so many are done."""
+        self._batch()
+        parts = [part for start, part in RATES if done == round(start * self._plan.steps)]
+        if parts or self._step is None:
+            self._step = self._ready(self._plan.rate * (parts[-1] if parts else 1.0))
+        self._step.run()
+
+    def wait(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+
+def train(
+    name: str,
+    builder: Builder,
+    data: Images,
+    unseen: Images,
+    plan: Plan,
+    device: DeviceInfo,
+    recorder: Recorder,
+    idle: float,
+) -> Trained:
+    """Trains what a builder gives, and meters it.
+
+    Args:
+        name: what the model is called.
+        builder: gives the module; its weights are where training starts.
+        data: the training images, on the device.
+        unseen: those to be tested on.
+        plan: how to train.
+        device: on what.
+        recorder: the meter.
+        idle: watts of the idle device.
+    """
+    torch.manual_seed(plan.seed)
+    where = data.pictures.device
+    module = builder().to(where).train()
+    _warm_up(copy.deepcopy(module), data, plan)
+    looks = {round((i + 1) * plan.steps / plan.checkpoints) for i in range(plan.checkpoints)}
+    kept: list[tuple[int, torch.Tensor, dict[str, torch.Tensor]]] = []
+    run = _Run(module, data, plan)
+    start_s = recorder.mark()
+    for done in range(plan.steps):
+        run.step(done)
+        if done + 1 in looks:
+            weights = {key: value.detach().clone() for key, value in module.state_dict().items()}
+            kept.append((done + 1, run.loss.clone(), weights))
+            run.loss.zero_()
+    run.wait()
+    end_s = recorder.mark()
+    (over,) = recorder.over([(start_s, end_s)])
+    return Trained(
+        name,
+        sum(parameter.numel() for parameter in module.parameters()),
+        plan,
+        device,
+        recorder.info,
+        over.total_j,
+        over.error_j,
+        end_s - start_s,
+        idle,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        _looked_at(module, kept, unseen),
+    )
+
+
+def _warm_up(module: nn.Module, data: Images, plan: Plan) -> None:
+    run, done, until_s = _Run(module, data, plan), 0, time.monotonic() + plan.warm_up_s
+    while time.monotonic() < until_s:
+        run.step(1 if done else 0)
+        run.wait()
+        done += 1
+
+
+def _looked_at(
+    module: nn.Module, kept: Sequence[tuple[int, torch.Tensor, dict[str, torch.Tensor]]], unseen: Images
+) -> tuple[Checkpoint, ...]:
+    module.eval()
+    curve, before = [], 0
+    for step, loss, weights in kept:
+        module.load_state_dict(weights)
+        total, right = 0.0, 0
+        with torch.no_grad():
+            for place in range(0, len(unseen.labels), _TESTED_AT_ONCE):
+                labels = unseen.labels[place : place + _TESTED_AT_ONCE]
+                found = module(unseen.pictures[place : place + _TESTED_AT_ONCE])
+                total += functional.cross_entropy(found, labels, reduction="sum").item()
+                right += int((found.argmax(1) == labels).sum())
+        count = len(unseen.labels)
+        curve.append(Checkpoint(step, loss.item() / (step - before), total / count, right / count))
+        before = step
+    return tuple(curve)
+
+
+def run(
+    builders: Mapping[str, Builder],
+    folder: Path,
+    log: Path,
+    plan: Plan,
+    *,
+    device: str = "cpu",
+    meter: str | None = None,
+    seeds: int = 1,
+    say: Callable[[str], None] = print,
+) -> list[Trained]:
+    """Trains all models, each with every seed, except what the log has; all that the log then has of this plan."""
+    where = torch.device(device)
+    pictures = [
+        images.load(folder, split, plan.size).on(where, plan.size, plan.channels) for split in ("train", "test")
+    ]
+    identity = DeviceInfo(device, tuple((key, str(value)) for key, value in about(where).items()))
+    recorder = open_recorder(for_device(meter or best_meter(device), where))
+    before = read(log)
+    for found in before:
+        if (found.device, found.meter) != (identity, recorder.info):
+            recorder.close()
+            raise RequestError(f"{log} was recorded on {found.device}, this is {identity}", "choose another log")
+    done = {(found.model, found.plan) for found in before}
+    try:
+        idle = idle_w(recorder, _IDLE_S)
+        for seed in range(seeds):
+            for name, builder in builders.items():
+                asked = replace(plan, seed=plan.seed + seed)
+                if (name, asked) in done:
+                    say(f"{name}, seed {asked.seed}: in the log already")
+                    continue
+                found = train(name, builder, *pictures, asked, identity, recorder, idle)
+                append(log, found)
+                say(
+                    f"{name}, seed {asked.seed}: {si(found.energy_j, 'J')} {found.meter.provenance} in "
+                    f"{si(found.time_s, 's')}, accuracy {percent(found.curve[-1].accuracy)}"
+                )
+    finally:
+        recorder.close()
+    wanted = {replace(plan, seed=plan.seed + seed) for seed in range(seeds)}
+    return [found for found in read(log) if found.plan in wanted]
+
+
+def append(log: Path, found: Trained) -> None:
+    """Adds a line; when this returns, it is on disk."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    torn = log.exists() and not log.read_bytes().endswith(b"\n") and log.stat().st_size
+    with log.open("a") as file:
+        file.write(("\n" if torn else "") + json.dumps(encode(found), allow_nan=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(log: Path) -> list[Trained]:
+    """What was trained; a line that was cut short is left out, and trained again."""
+    if not log.exists():
+        return []
+    found = []
+    for number, line in enumerate(log.read_text().splitlines(), start=1):
+        if line.endswith("}"):
+            found.append(decode(Trained, parse_json(line, f"{log} line {number}"), f"{log} line {number}"))
+    return found
+
+
+def builder_of(source: str, input: tuple[int, ...]) -> Builder:
+    """What makes the module of a source."""
+    if source.endswith((".pt", ".pth")):
+        return lambda: torch.load(source, map_location="cpu", weights_only=False)
+    source, _, widths = source.partition("@")
+    ref = model_ref(source, widths=tuple(int(width) for width in widths.split(",") if width), input=input)
+    return lambda: instantiate(ref)
+
+
+def table(trained: Sequence[Trained]) -> list[str]:
+    """The models, means over seeds, against the first of them."""
+    groups = _grouped(trained)
+    first_j, first_right = _outcome(next(iter(groups.values())))
+    source = trained[0].meter.provenance
+    rows = [
+        f"| model | parameters | steps | energy, {source} | of the first | time | accuracy | against the first |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, own in groups.items():
+        joules, right = _outcome(own)
+        seconds, gain = statistics.fmean(found.time_s for found in own), 100 * (right - first_right)
+        rows.append(
+            f"| {name} | {own[0].parameters:,} | {own[0].plan.steps:,} | {si(joules, 'J')} | "
+            f"{percent(joules / first_j)} | {si(seconds, 's')} | {percent(right)} | {gain:+.1f} points |"
+        )
+    return rows
+
+
+def _outcome(own: Sequence[Trained]) -> tuple[float, float]:
+    """Joules and accuracy in the mean."""
+    return statistics.fmean(f.energy_j for f in own), statistics.fmean(f.curve[-1].accuracy for f in own)
+
+
+def _grouped(trained: Sequence[Trained]) -> dict[str, list[Trained]]:
+    groups: dict[str, list[Trained]] = {}
+    for found in trained:
+        groups.setdefault(found.model, []).append(found)
+    return groups
+
+
+def figures(trained: Sequence[Trained]) -> dict[str, str]:
+    """Loss and accuracy over the joules spent so far, means over seeds with their range."""
+    joules = Axis(f"{trained[0].meter.provenance} energy of training so far", "J")
+    wanted = {
+        "loss": (Axis("loss on unseen images"), lambda point: point.test_loss),
+        "accuracy": (Axis("accuracy on unseen images", "%"), lambda point: 100 * point.accuracy),
+    }
+    drawn = {}
+    for name, (axis, value) in wanted.items():
+        series = []
+        for tint, (model, own) in enumerate(_grouped(trained).items()):
+            marks = []
+            for points in zip(*(found.curve for found in own), strict=True):
+                values = [value(point) for point in points]
+                at_j = statistics.fmean(f.joules_at(p) for f, p in zip(own, points, strict=True))
+                reach = (min(values), max(values)) if len(values) > 1 else None
+                marks.append(Mark(at_j, statistics.fmean(values), reach, f"step {points[0].step}"))
+            series.append(Series(model, marks, tint))
+        drawn[name] = lines(f"{name} against energy", series, joules, axis)
+    return drawn
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m studies.case")
+    commands = parser.add_subparsers(required=True, dest="command")
+    one = commands.add_parser("train")
+    one.add_argument("images", type=Path)
+    one.add_argument("log", type=Path)
+    one.add_argument("--model", action="append", required=True, metavar="NAME=SOURCE")
+    for name in ("device", "meter"):
+        one.add_argument(f"--{name}", default={"device": "cpu"}.get(name))
+    one.add_argument("--seeds", type=int, default=1)
+    usual = Plan()
+    for name in ("steps", "batch", "size", "channels", "seed", "checkpoints"):
+        one.add_argument(f"--{name}", type=int, default=getattr(usual, name))
+    for name in ("rate", "momentum", "warm-up-s"):
+        one.add_argument(f"--{name}", type=float, default=getattr(usual, name.replace("-", "_")))
+    one.add_argument("--mode", type=Mode, default=usual.mode)
+    two = commands.add_parser("show")
+    two.add_argument("log", type=Path)
+    two.add_argument("folder", type=Path, nargs="?")
+    asked = parser.parse_args(arguments)
+    if asked.command == "train":
+        plan = Plan(**{name: getattr(asked, name) for name in Plan.__dataclass_fields__})
+        sample = images.load(asked.images, "test", asked.size).pictures.shape[1:]
+        channels, size = asked.channels or sample[0], asked.size or sample[1]
+        shape = (asked.batch, channels, size, asked.size or sample[2])
+        named = dict(model.split("=", 1) for model in asked.model)
+        builders = {name: builder_of(source, shape) for name, source in named.items()}
+        found = run(builders, asked.images, asked.log, plan, device=asked.device, meter=asked.meter, seeds=asked.seeds)
+    else:
+        found = read(asked.log)
+        for name, figure in figures(found).items() if asked.folder else ():
+            asked.folder.mkdir(parents=True, exist_ok=True)
+            (asked.folder / f"case-{name}.svg").write_text(figure)
+    print("\n".join(table(found)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ampere_energy.bundled.about import load_bundled
+from ampere_energy.decide.descend import descend
+from ampere_energy.decide.search import proxy
+from ampere_energy.decide.space import Space, space_of
+from ampere_energy.errors import RequestError
+from ampere_energy.fit.profile import Profile
+from ampere_energy.model.source import ModelRef, model_ref
+from ampere_energy.model.variants import WidthRange
+
+
+@pytest.fixture(scope="module")
+def card() -> Space:
+    """4,096 members of cnn5 on a recorded card."""
+    learnt = load_bundled("nvidia-h200", "cnn5-128x3x64x64-graph")
+    ranges = [WidthRange(n, 8 * n, n) for n in (8, 16, 32, 32)]
+    return space_of("cnn5", [learnt], ranges=ranges, example=model_ref("cnn5", input=(1, 3, 64, 64)))
+
+
+def test_it_finds_nearly_the_best_of_all_members(card: Space) -> None:
+    refs = list(card.members())
+    energies, scores = card.estimate(refs).energy_j, np.array([proxy(card, "params")(ref) for ref in refs])
+    ended = descend(card, budget_j=1.0)
+    found, place = ended.member, refs.index(ended.member.ref)
+    assert found.energy_j <= 1.0
+    assert found.score >= 0.97 * scores[energies <= 1.0].max()
+    assert (found.score, found.energy_j) == pytest.approx((scores[place], energies[place]))
+    assert ended.continuous_j == pytest.approx(1.0, rel=0.25)
+    assert len(ended.continuous) == 4
+    assert ended.asked < card.size
+    cheap = descend(card, at_least=6e5).member
+    assert cheap.score >= 6e5
+    assert cheap.energy_j <= 1.03 * energies[scores >= 6e5].min()
+
+
+def test_every_setting_and_number_of_layers_is_tried(small: Profile, large: Profile, layered: Profile) -> None:
+    both = space_of("lenet5", [small, large])
+    most_j = both.estimate([both.ref(both.settings[t].ref.widths, t) for t in both.settings]).energy_j
+    found = descend(both, budget_j=float(most_j.mean())).member
+    assert found.ref.training == list(both.settings)[int(np.argmin(most_j))]
+    layers = space_of("transformer", [layered], ranges=[WidthRange(1, 2), WidthRange(64, 512, 64)])
+    told: list[tuple[int, int]] = []
+    deep = descend(layers, _deep, budget_j=1e9, observe=lambda *now: told.append(now)).member
+    assert deep.ref.widths == (2, 512)
+    assert told == [(1, 2), (2, 2)]
+
+
+def _deep(ref: ModelRef) -> float:
+    return 1000.0 * ref.widths[0] + ref.widths[1]
+
+
+def test_limits_that_cannot_be_met_say_how_near_one_comes(small: Profile) -> None:
+    space = space_of("lenet5", [small])
+    least_j = float(space.estimate([space.ref((1, 1, 1, 1))]).energy_j[0])
+    with pytest.raises(RequestError, match=r"no member was found within .* costs 0\.\d+ J; give a larger budget"):
+        descend(space, budget_j=least_j / 2)
+    with pytest.raises(RequestError, match="the best, of widths 6,16,120,84, has 61706"):
+        descend(space, at_least=1e6)
+    for limits in ({}, {"budget_j": 1.0, "at_least": 1.0}):
+        with pytest.raises(RequestError, match="needs one limit"):
+            descend(space, **limits)
+    with pytest.raises(RequestError, match=r"<lambda> gave nan for lenet5\["):
+        descend(space, lambda ref: math.nan, budget_j=1.0)
+    with pytest.raises(RequestError, match="a budget of -1 J"):
+        descend(space, budget_j=-1.0)

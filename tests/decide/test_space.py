@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ampere_energy.decide.space import space_of
+from ampere_energy.errors import CoverageError, RequestError, WidthError
+from ampere_energy.fit.campaign import profile
+from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.rules import Rules
+from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.model.parse import parse_ref
+from ampere_energy.model.source import model_ref
+from ampere_energy.model.variants import WidthRange
+from ampere_energy.predict.estimate import estimate
+
+
+def test_a_members_cost_is_its_estimate_for_the_samples(small: Profile, large: Profile) -> None:
+    space = space_of("lenet5", [small, large], samples=960)
+    refs = [space.ref((3, 8, 60, 40), large.training), space.ref((6, 16, 120, 84)), space.ref((1, 1, 1, 1))]
+    found = space.estimate(refs)
+    for place, (ref, learnt) in enumerate(zip(refs, (large, small, small), strict=True)):
+        one = estimate(parse_ref(ref), learnt, iterations=960 // learnt.training.batch)
+        assert found.energy_j[place] == pytest.approx(one.energy_j)
+        assert (found.low_j[place], found.high_j[place]) == pytest.approx(one.interval_j)
+        assert found.time_s[place] == pytest.approx(one.time_s)
+
+
+def test_costs_are_of_a_step_of_the_largest_batch(small: Profile, large: Profile) -> None:
+    assert space_of("lenet5", [small]).samples == 10
+    assert space_of("lenet5", [small, large]).samples == 32
+
+
+def test_a_space_is_what_all_profiles_cover(small: Profile) -> None:
+    space = space_of("lenet5", [small], step=4)
+    assert [str(r) for r in space.ranges] == ["4–4 step 4", "4–16 step 4", "4–120 step 4", "4–84 step 4"]
+    assert space.size == 1 * 4 * 30 * 21 == len({ref.widths for ref in space.members()})
+    assert space.names == ("width1", "width2", "width3", "width4")
+
+
+def test_layers_are_part_of_a_space(layered: Profile) -> None:
+    space = space_of("transformer", [layered], ranges=[WidthRange(1, 3, 2), WidthRange(64, 512, 64)])
+    assert space.names == ("layers1", "width2")
+    found = space.estimate([space.ref((layers, 256)) for layers in (1, 3)])
+    alone = [estimate(parse_ref(space.ref((layers, 256))), layered).energy_j for layers in (1, 3)]
+    assert found.energy_j == pytest.approx(alone)
+    assert (np.diff(found.energy_j) > 0).all()
+
+
+def test_what_cannot_be_searched_is_refused(small: Profile) -> None:
+    with pytest.raises(CoverageError, match="lacks conv1"):
+        space_of("cnn5", [small])
+    with pytest.raises(RequestError, match="two profiles at batch 10 with sgd"):
+        space_of("lenet5", [small, small])
+    with pytest.raises(WidthError, match="width 1 of lenet5 is 8"):
+        space_of("lenet5", [small], ranges=[WidthRange(1, 8), *(WidthRange(1, n) for n in (16, 120, 84))])
+    with pytest.raises(RequestError, match="a search without a profile"):
+        space_of("lenet5", [])
+    with pytest.raises(RequestError, match="costs of 0 samples"):
+        space_of("lenet5", [small], samples=0)
+    with pytest.raises(RequestError, match="give their ranges"):
+        space_of("file.py:net", [small])
+
+
+def test_a_narrow_profile_narrows_the_space() -> None:
+    narrow = [WidthRange(1, n) for n in (4, 8, 50, 40)]
+    ref = model_ref("lenet5")
+    rules = Rules(points=4, precision=0.2)
+    learnt = profile(parse_ref(ref), device=SimulatedDevice(), ranges=narrow, rules=rules, ref=ref)
+    assert list(space_of("lenet5", [learnt]).ranges) == narrow
+    with pytest.raises(CoverageError, match="block conv1 has widths 6, the profile covers out 1–4"):
+        space_of("lenet5", [learnt], ranges=[WidthRange(1, n) for n in (6, 8, 50, 40)])
