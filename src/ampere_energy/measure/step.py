@@ -235,11 +235,13 @@ def _chain(blocks: Sequence[Block], device: torch.device) -> Part:
     first, last = blocks[0], blocks[-1].kind
     assert isinstance(first.kind, Kind)
     assert isinstance(last, Kind)
-    module = build(blocks).to(device)
+    with device:  # where drawing numbers does not take longer than training on them
+        module = build(blocks)
     # A block that stands inside its model passes a gradient on, also when it is trained alone.
     inner = first.kind.input_grad
     lower = AUTOCAST.get(first.kind.training.precision) if inner else None
-    inputs = torch.randn(first.kind.training.batch, *first.reads).to(device, lower).requires_grad_(inner)
+    shape = (first.kind.training.batch, *first.reads)
+    inputs = torch.randn(shape, dtype=lower, device=device, requires_grad=inner)
     losses = [step.op for step in last.layers if step.op in LOSSES]
     goal = (lambda result: Objective(result, losses[0])) if last.role is Role.OUTPUT else None
     return Part(module, (inputs,), tuple(module.parameters()), goal)
