@@ -65,16 +65,19 @@ def _plan(budget: str, without: tuple[Part, ...] = (), **inputs: tuple[str, tupl
 
 
 PLANS = {
-    "h200": _plan(
-        "85s",
-        cnn5=("cnn5", (128, 3, 64, 64)),
-        resnet=("resnet18", (256, 3, 32, 32)),
-        transformer=("transformer", (128, 128)),
-        lstm=("lstm", (512, 64)),
-        har=("har", (2048, 9, 128)),
-        lenet5=("lenet5", (8192, 1, 28, 28)),
-        cnn5_10=("cnn5", (10, 3, 64, 64)),
-        resnet_10=("resnet18", (10, 3, 32, 32)),
+    "h200": (
+        *_plan(
+            "80s",
+            cnn5=("cnn5", (512, 3, 64, 64)),
+            resnet=("resnet18", (512, 3, 32, 32)),
+            transformer=("transformer", (256, 128)),
+            lstm=("lstm", (1024, 64)),
+            har=("har", (16384, 9, 128)),
+            lenet5=("lenet5", (65536, 1, 28, 28)),
+            cnn5_10=("cnn5", (10, 3, 64, 64)),
+            resnet_10=("resnet18", (10, 3, 32, 32)),
+        ),
+        Planned("cnn5_128-aligned", "cnn5", (128, 3, 64, 64), 8, "85s", (Part.CAMPAIGN, Part.MEMBERS)),
     ),
     "cpu": _plan(
         "45s",

@@ -35,7 +35,7 @@ from ampere_energy.fit.steps import steps
 from ampere_energy.measure.devices.local import LocalDevice
 from ampere_energy.measure.measurement import POINT, REPORT, Measurement, Record, durations, energies
 from ampere_energy.measure.store import MeasurementLog
-from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Precision, Training
@@ -160,7 +160,7 @@ def trials(name: str, spec: ModelSpec, records: list[Record]) -> Iterator[Trial]
 
 def with_mode(spec: ModelSpec, mode: Mode) -> ModelSpec:
     training = replace(spec.training, mode=mode)
-    blocks = tuple(replace(b, kind=replace(b.kind, training=training)) for b in spec.blocks)
+    blocks = tuple(replace(b, kind=in_mode(b.kind, mode)) for b in spec.blocks)
     return replace(spec, blocks=blocks, training=training)
 
 

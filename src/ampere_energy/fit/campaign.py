@@ -19,7 +19,7 @@ from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.measure.devices import Device, open_device
 from ampere_energy.measure.measurement import POINT, Measurement, Record, same_setting
 from ampere_energy.measure.store import MeasurementLog
-from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import WidthRange, alone, lessons
@@ -203,8 +203,7 @@ def refine(
         chosen = best(nets, [asked], ranked, 1)[0]
         offers.remove((chosen.net, chosen.metered))
         kind = blocks[chosen.net].kind
-        captured = replace(kind, training=replace(kind.training, mode=twin))
-        record = _measure(device, Request(alone(captured, blocks[chosen.net].point), chosen.metered))
+        record = _measure(device, Request(alone(in_mode(kind, twin), blocks[chosen.net].point), chosen.metered))
         same_setting(record, profile.device, profile.meter)
         if kept:
             kept.append(record)

@@ -32,7 +32,7 @@ from ampere_energy.measure.measurement import (
     energies,
     pooled_error,
 )
-from ampere_energy.model.blocks import AnyKind, Block, Fragment, ModelSpec, Point
+from ampere_energy.model.blocks import AnyKind, Block, Fragment, ModelSpec, Point, in_mode
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import (
@@ -195,7 +195,7 @@ class Guided:
 
     def _original(self, kind: AnyKind) -> AnyKind:
         """The kind whose captured twin was measured."""
-        return replace(kind, training=self.spec.training) if self.captures else kind
+        return in_mode(kind, self.spec.training.mode) if self.captures else kind
 
     def _design(self) -> list[Request]:
         """The opening: what every kind needs first, then whole members and more; each part shuffled."""
@@ -228,7 +228,7 @@ class Guided:
 
     def _twin(self, kind: AnyKind) -> AnyKind:
         """The kind whose captured steps show what the device takes alone."""
-        return replace(kind, training=replace(kind.training, mode=Mode.GRAPH)) if self.captures else kind
+        return in_mode(kind, Mode.GRAPH) if self.captures else kind
 
     def _own(self, kind: AnyKind) -> list[Point]:
         """The points at which the model itself has blocks of a kind."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from ampere_energy.model.layers import (
     signal_after,
 )
 from ampere_energy.model.program import MATRIX, Affine, Program, Source, settled
-from ampere_energy.model.training import Training
+from ampere_energy.model.training import Mode, Training
 from ampere_energy.plain import digest
 
 Point = tuple[int, ...]
@@ -251,6 +251,11 @@ class Fragment:
 
 
 AnyKind = Kind | Fragment
+
+
+def in_mode(kind: AnyKind, mode: Mode) -> AnyKind:
+    """The same kind, its steps run otherwise."""
+    return replace(kind, training=replace(kind.training, mode=mode))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from ampere_energy.fit.rules import Rules, Status
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Record, Timing, same_setting
 from ampere_energy.measure.store import MeasurementLog
-from ampere_energy.model.blocks import AnyKind, Block, ModelSpec, Point
+from ampere_energy.model.blocks import Block, ModelSpec, Point, in_mode
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Domain, Phase, Variant, WidthRange
@@ -317,16 +317,12 @@ def as_captured(record: Record) -> Record | None:
     if isinstance(workload, ModelRef):
         other = replace(workload, training=replace(workload.training, mode=Mode.GRAPH))
     else:
-        other = replace(workload, blocks=tuple(replace(b, kind=_captured(b.kind)) for b in workload.blocks))
+        other = replace(workload, blocks=tuple(replace(b, kind=in_mode(b.kind, Mode.GRAPH)) for b in workload.blocks))
     if isinstance(record, Timing):
         return replace(record, workload=other) if record.captured or record.infeasible else None
     if record.infeasible is not None:
         return replace(record, workload=other)
     return replace(record, workload=other, windows=record.busy, busy=(), host_s=None) if record.busy else None
-
-
-def _captured(kind: AnyKind) -> AnyKind:
-    return replace(kind, training=replace(kind.training, mode=Mode.GRAPH))
 
 
 def spent_j(records: Sequence[Record]) -> float:
