@@ -98,6 +98,31 @@ def test_an_interrupted_experiment_goes_on(tmp_path: Path) -> None:
     assert score(trials, "ampere").mape < 0.03
 
 
+def test_interrupted_refining_goes_on(folder: Path, tmp_path: Path) -> None:
+    whole = MeasurementLog(folder / "refined.jsonl").read()
+    assert len(whole) > 3
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    lines = (folder / "refined.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "refined.jsonl").write_bytes(b"".join(lines[:-2]))
+    fresh: list[Workload] = []
+
+    class Counting(SimulatedDevice):
+        def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+            fresh.append(workload)
+            return super().measure(workload, procedure)
+
+        def time(self, workload: Workload) -> Timing:
+            fresh.append(workload)
+            return super().time(workload)
+
+    record(asked(), tmp_path, Counting(0.01), parts=(Part.REFINED,))
+    again = MeasurementLog(tmp_path / "refined.jsonl").read()
+    assert again[:-2] == whole[:-2]
+    assert [r.workload for r in again] == [r.workload for r in whole]
+    assert fresh == [r.workload for r in whole[-2:]]
+
+
 def test_packed_logs_score_alike(folder: Path, tmp_path: Path) -> None:
     for path in folder.iterdir():
         if path.suffix == ".jsonl":

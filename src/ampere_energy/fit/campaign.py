@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -179,6 +179,7 @@ def refine(
     target: float,
     *,
     log: str | Path | None = None,
+    before: Iterator[Record] | None = None,
     observe: Callable[[int, float], None] = lambda measured, reach: None,
 ) -> Refined:
     """Measures the blocks that dominate one model's interval until it is inside the target.
@@ -189,6 +190,7 @@ def refine(
         device: where to measure.
         target: half the 90 % interval, as a share of the energy.
         log: where each measurement is kept.
+        before: what was measured for the same sake before an interruption; each takes the place of a measurement.
         observe: called with the measurements made and the reach so far.
     """
     nets, kept = _joint(profile), MeasurementLog(Path(log)) if log is not None else None
@@ -203,9 +205,11 @@ def refine(
         chosen = best(nets, [asked], ranked, 1)[0]
         offers.remove((chosen.net, chosen.metered))
         kind = blocks[chosen.net].kind
-        record = _measure(device, Request(alone(in_mode(kind, twin), blocks[chosen.net].point), chosen.metered))
+        known = next(before, None) if before else None
+        workload = alone(in_mode(kind, twin), blocks[chosen.net].point)
+        record = known or _measure(device, Request(workload, chosen.metered))
         same_setting(record, profile.device, profile.meter)
-        if kept:
+        if kept and known is None:
             kept.append(record)
         costs[chosen.metered] = max(record.cost_s, 1e-3)
         done += 1

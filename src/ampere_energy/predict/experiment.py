@@ -224,12 +224,11 @@ def _refined(
 ) -> None:
     from ampere_energy.model.parse import parse_ref
 
-    if log.path.exists():  # what was measured for one member teaches about the next, so this part is not resumed
-        return
+    before = iter(log.read() if log.exists() else ())
     log.path.touch()  # also where nothing needs to be measured
     for number, widths in enumerate(experiment.members[: experiment.refine], start=1):
         spec = parse_ref(experiment.ref(widths))
-        learnt = refine(learnt, spec, device, experiment.refine_to, log=log.path).profile
+        learnt = refine(learnt, spec, device, experiment.refine_to, log=log.path, before=before).profile
         observe(Part.REFINED, f"{number} of {experiment.refine}")
 
 
