@@ -14,6 +14,7 @@ from studies import (
     additive,
     approximate,
     calibration,
+    cards,
     counters,
     experiments,
     floor,
@@ -54,6 +55,7 @@ def main(names: Sequence[str]) -> None:
         "zoo": lambda _: zoo.run(),
         "whole models": lambda _: whole_models.run(),
         "evaluation": lambda _: experiments.run(),
+        "cards": lambda _: cards.run(),
         "search": lambda _: search.run(seeds=5),
     }.items():
         if names and name not in names:

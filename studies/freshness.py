@@ -19,6 +19,8 @@ MODELS = tuple(sorted(f"studies/models/{path.name}" for path in (ROOT / "studies
 WHOLE = tuple(sorted(f"data/h200-whole/{path.name}" for path in (ROOT / "data" / "h200-whole").iterdir()))
 RECORDED = [path for plan in ("h200", "cpu") for path in (ROOT / "data" / plan).rglob("*") if path.is_file()]
 EXPERIMENTS = tuple(sorted(str(path.relative_to(ROOT)) for path in RECORDED))
+PACKED = (ROOT / "src/ampere_energy/bundled").rglob("*.json*")
+BUNDLED = tuple(sorted(str(path.relative_to(ROOT)) for path in PACKED))
 LAB = tuple(f"data/h200-lab/{name}.json" for name in ("aligned", "two", "g_big", "g_small"))
 
 TESTED = {
@@ -75,6 +77,15 @@ TESTED = {
         *(f"src/ampere_energy/fit/{name}.py" for name in ("gp", "paper", "steps")),
         *(f"src/ampere_energy/predict/{name}.py" for name in ("baselines", "estimate", "evaluate", "experiment")),
         *EXPERIMENTS,
+    ),
+    "cards": (
+        "studies/cards.py",
+        *ENGINE,
+        *GUIDED,
+        "src/ampere_energy/fit/steps.py",
+        *(f"src/ampere_energy/predict/{name}.py" for name in ("estimate", "evaluate", "experiment")),
+        *BUNDLED,
+        *(name for name in EXPERIMENTS if name.startswith("data/h200/")),
     ),
     "search": (
         "studies/search.py",

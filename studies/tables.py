@@ -296,6 +296,22 @@ def evaluation(result: dict[str, Any]) -> list[str]:
     return rows
 
 
+def cards(result: list[dict[str, Any]]) -> list[str]:
+    """Profiles of one card on members measured on another."""
+    rows = [
+        "| set, mode | profile's card, members' card | members | own profile | other card's | its bias | inside | "
+        "without the bias |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in result:
+        rows.append(
+            f"| {row['set']}, {row['mode']} | {', '.join(row['cards'])} | {row['members']} | {_percent(row['own'])} | "
+            f"{_percent(row['other'])} | {100 * row['bias']:+.1f} % | {_percent(row['inside'], 0)} | "
+            f"{_percent(row['without bias'])} |"
+        )
+    return rows
+
+
 def _rank(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
@@ -348,7 +364,7 @@ def company() -> list[str]:
 MAKERS = {
     "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
     "approximate": approximate, "whole models": whole_models, "floor": floor, "evaluation": evaluation,
-    "search": search,
+    "cards": cards, "search": search,
 }  # fmt: skip
 
 

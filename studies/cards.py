@@ -1,0 +1,80 @@
+"""How a profile made on one card does on another of the same make.
+
+Bundled profiles are asked for the members of every experiment that was recorded on another card, and compared with the
+profile that was made there.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from typing import Any
+
+from ampere_energy.bundled.about import entries, load_bundled
+from ampere_energy.errors import CoverageError
+from ampere_energy.measure.measurement import DeviceInfo
+from ampere_energy.model.parse import parse_ref
+from ampere_energy.predict.estimate import estimate
+from ampere_energy.predict.evaluate import Member, Prediction, Trials, rescore, score
+from ampere_energy.predict.experiment import Recorded, load
+from studies.experiments import DATA, PLANS
+
+BUNDLE = "nvidia-h200"
+
+
+def run() -> list[dict[str, Any]]:
+    """Every bundled profile on every other card's members that it covers."""
+    found = []
+    for planned in PLANS["h200"]:
+        place = DATA / "h200" / planned.name
+        if not (place / "members.jsonl.gz").exists():
+            continue
+        recorded = load(place)
+        for trials in rescore(recorded):
+            found += [row for name in entries(BUNDLE) if (row := _row(planned.name, name, recorded, trials))]
+    return found
+
+
+def _row(place: str, name: str, recorded: Recorded, trials: Trials) -> dict[str, Any] | None:
+    """One profile on one set; None where it is of the same card, or does not cover the members."""
+    profile = load_bundled(BUNDLE, name)
+    if profile.training != trials.training or card(profile.device) == card(trials.device):
+        return None
+    refs = [replace(recorded.experiment.ref(member.widths), training=trials.training) for member in trials.members]
+    try:
+        estimates = [estimate(parse_ref(ref), profile) for ref in refs]
+    except CoverageError:
+        return None
+    told = [Prediction(e.energy_j, e.interval_j) for e in estimates]
+    there = _scored(trials, told)
+    return {
+        "set": place,
+        "mode": trials.training.mode.value,
+        "profile": name,
+        "cards": [card(profile.device), card(trials.device)],
+        "members": len(refs),
+        "own": score(trials, "ampere").mape,
+        "other": there.mape,
+        "bias": there.bias,
+        "inside": there.coverage,
+        "without bias": _without_bias(trials, told),
+    }
+
+
+def _scored(trials: Trials, told: list[Prediction]) -> Any:
+    members = tuple(
+        Member(member.widths, member.rounds_j, {"other": one}) for member, one in zip(trials.members, told, strict=True)
+    )
+    return score(replace(trials, members=members), "other")
+
+
+def _without_bias(trials: Trials, told: list[Prediction]) -> float:
+    """The error that one factor for the whole card would leave."""
+    ratios = [one.energy_j / member.measured_j for one, member in zip(told, trials.members, strict=True)]
+    middle = statistics.median(ratios)
+    return statistics.fmean(abs(ratio / middle - 1) for ratio in ratios)
+
+
+def card(device: DeviceInfo) -> str:
+    """The beginning of a card's own number."""
+    return dict(device.details)["uuid"].partition("-")[0]
