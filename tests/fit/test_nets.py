@@ -97,6 +97,24 @@ def test_what_a_compiler_may_rearrange_is_less_certain_in_company() -> None:
     assert spread[1] > 1.2 * spread[0]
 
 
+@pytest.mark.parametrize(("carried", "low", "high"), [(0.0, 0.0, 0.2), (1.0, 0.8, 1.2)])
+def test_noise_that_energy_has_of_time_is_told(carried: float, low: float, high: float) -> None:
+    """Blocks measured three times on a device whose moments are 10 % apart, with or without that in the energy."""
+    draw, found = np.random.default_rng(1), []
+    for one in observed(singles=12, wholes=0) * 3:
+        slow, own = 0.1 * draw.standard_normal(), 0.005 * draw.standard_normal()
+        energy_j = None if one.energy_j is None else one.energy_j * math.exp(carried * slow + own)
+        found.append(replace(one, time_s=one.time_s * math.exp(slow), energy_j=energy_j))
+    fit = learn(SUBJECTS, found)
+    assert fit.noise[0] == pytest.approx(0.1, rel=0.3)
+    assert low <= fit.carried <= high
+    assert fit.scatter[1, 1] ** 0.5 == pytest.approx(math.hypot(0.005, 0.1 * carried), abs=0.02)
+    net = ((0, (100,)), (1, (100, 100)), (2, (100, 100)))
+    points = [np.array([point], dtype=float) for _, point in net]
+    apart = steps(fit, [0, 1, 2], points).spread[0] ** 2 - fit.predict([0, 1, 2], points).energy_var[0]
+    assert apart == pytest.approx(fit.scatter[1, 1]), "an interval is for one more measurement"
+
+
 def test_predictions_and_the_joint_posterior_agree(fitted: NetFit) -> None:
     nets, points = many(6, seed=7)
     found, joint = fitted.predict([0, 1, 2], points), fitted.posterior(nets)
@@ -130,7 +148,7 @@ def test_left_out_is_what_leaving_out_gives(fitted: NetFit) -> None:
     assert one.energy_j is not None
     at = list(dict.fromkeys(o.blocks for o in fitted.observations)).index(one.blocks)
     assert errors[at] == pytest.approx(math.log(one.energy_j / found.energy_j[0]), abs=2e-4)
-    noise = one.energy_error**2 + fitted.noise[1] ** 2
+    noise = one.energy_error**2 + fitted.scatter[1, 1]
     assert deviations[at] ** 2 == pytest.approx(float(found.energy_var[0]) + noise, rel=0.01)
 
 

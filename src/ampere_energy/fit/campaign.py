@@ -200,7 +200,7 @@ def refine(
     blocks: dict[Net, Block] = {((index, block.point),): block for (index, _), block in places}
     costs, done = {True: 2.0, False: 0.1}, 0
     offers = [(net, metered) for net in blocks for metered in (True, False) for _ in range(_REPEATS)]
-    while (reach := _reach(nets, asked)) > target and offers:
+    while (reach := _reach(nets, asked)) > target and _narrows(nets, asked, target) and offers:
         ranked = [Offer(net, metered, costs[metered]) for net, metered in dict.fromkeys(offers)]
         chosen = best(nets, [asked], ranked, 1)[0]
         offers.remove((chosen.net, chosen.metered))
@@ -219,10 +219,14 @@ def refine(
             profile = _with(profile, nets, [*nets.observations, seen], record.cost_s)
             nets = _joint(profile)
         observe(done, _reach(nets, asked))
-    limit = None
-    if reach > target:
-        limit = "every block is measured often enough; what they cost in company remains: ampere measure --add-to tells"
-    return Refined(profile, reach, done, limit)
+    return Refined(profile, reach, done, _limit(nets, target) if reach > target else None)
+
+
+def _limit(nets: NetFit, target: float) -> str:
+    """What keeps an interval wide when all blocks are measured often enough."""
+    if _repeats(nets) > target:
+        return f"measured again, a network differs by ±{100 * _repeats(nets):.0f} %; give the device nothing else to do"
+    return "every block is measured often enough; what they cost in company remains: ampere measure --add-to tells"
 
 
 def _joint(profile: Profile) -> NetFit:
@@ -248,4 +252,14 @@ def _with(profile: Profile, nets: NetFit, observations: Sequence[Observation], c
 
 def _reach(nets: NetFit, asked: Net) -> float:
     """Half the 90 % interval of a network's energy, as a share."""
-    return float(REACH_90 * nets.posterior([asked])[1, 1] ** 0.5)
+    return float(REACH_90 * (nets.posterior([asked])[1, 1] + nets.scatter[1, 1]) ** 0.5)
+
+
+def _narrows(nets: NetFit, asked: Net, target: float) -> bool:
+    """Whether measuring more helps: where repeats scatter by more than the target, only until the rest is within it."""
+    return _repeats(nets) < target or REACH_90 * nets.posterior([asked])[1, 1] ** 0.5 > target
+
+
+def _repeats(nets: NetFit) -> float:
+    """Half the 90 % interval of one network measured again, as a share."""
+    return float(REACH_90 * nets.scatter[1, 1] ** 0.5)

@@ -38,7 +38,7 @@ def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: 
 
     def gain(covariance: Array, place: dict[Net, int], offer: Offer) -> float:
         asked = [len(place) + place[net] for net in questions]
-        return _gain(covariance, asked, _rows(offer, place), fit.noise) / offer.cost_s
+        return _gain(covariance, asked, _rows(offer, place), fit.scatter) / offer.cost_s
 
     return _greedy(fit, questions, offers, count, gain)
 
@@ -71,7 +71,7 @@ def _greedy(
         while left and len(chosen) < count:
             offer = left.pop(int(np.argmax([gain(covariance, place, offer) for offer in left])))
             chosen.append(offer)
-            covariance = _told(covariance, _rows(offer, place), fit.noise)
+            covariance = _told(covariance, _rows(offer, place), fit.scatter)
     return chosen
 
 
@@ -86,16 +86,16 @@ def _rows(offer: Offer, place: dict[Net, int]) -> list[int]:
     return [at, len(place) + at] if offer.metered else [at]
 
 
-def _gain(covariance: Array, asked: Sequence[int], rows: Sequence[int], noise: tuple[float, float]) -> float:
+def _gain(covariance: Array, asked: Sequence[int], rows: Sequence[int], scatter: Array) -> float:
     """How much the rows would take off the mean variance of what is asked."""
     cross = covariance[np.ix_(asked, rows)]
-    inner = covariance[np.ix_(rows, rows)] + np.diag([noise[i] ** 2 for i in range(len(rows))])
+    inner = covariance[np.ix_(rows, rows)] + scatter[: len(rows), : len(rows)]
     return float(np.einsum("qi,ij,qj->", cross, np.linalg.inv(inner), cross) / len(asked))
 
 
-def _told(covariance: Array, rows: Sequence[int], noise: tuple[float, float]) -> Array:
+def _told(covariance: Array, rows: Sequence[int], scatter: Array) -> Array:
     """The covariance after the rows have been observed."""
     cross = covariance[:, rows]
-    inner = covariance[np.ix_(rows, rows)] + np.diag([noise[i] ** 2 for i in range(len(rows))])
+    inner = covariance[np.ix_(rows, rows)] + scatter[: len(rows), : len(rows)]
     told: Array = covariance - cross @ np.linalg.solve(inner, cross.T)
     return told

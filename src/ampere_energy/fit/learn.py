@@ -15,13 +15,26 @@ from scipy.optimize import minimize, nnls
 
 from ampere_energy.fit.gp import LogNormal
 from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, Pair, correlation
-from ampere_energy.fit.nets import CONTEXT_OWN, Host, Net, NetFit, Observation, Rows, Subject, start, works_of
+from ampere_energy.fit.nets import (
+    CONTEXT_OWN,
+    Host,
+    Net,
+    NetFit,
+    Observation,
+    Rows,
+    Subject,
+    scatter_of,
+    start,
+    works_of,
+)
 from ampere_energy.fit.physics import Array, Mean, fit_mean
 from ampere_energy.fit.threads import one_thread
 from ampere_energy.model.blocks import Point
 
 NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
 """Priors of how repeats differ beyond what each measurement states of itself: time, energy."""
+CARRIED = LogNormal(0.3, 1.0)
+"""Prior of how much of the noise of time the energy of the same measurement has."""
 _REARRANGED = 0.1
 """How much wider the context of networks is whose data the compiler may lay out otherwise than their blocks'.
 
@@ -60,7 +73,7 @@ def learn(
     theta = evidence.pack(before) if before is not None else evidence.usual
     with one_thread():
         theta = evidence.climb(theta, iterations)
-    time_hyper, power_hyper, noise, own = evidence.unpack(theta)
+    time_hyper, power_hyper, noise, own, carried = evidence.unpack(theta)
     return NetFit(
         tuple(subjects),
         tuple(observations),
@@ -72,6 +85,7 @@ def learn(
         learn_host(subjects, observations),
         idle_w,
         own,
+        carried,
     )
 
 
@@ -148,7 +162,7 @@ class Evidence:
             for members, axes in zip(self.works, self.axes, strict=True)
             for prior in _priors(components, len(members), axes)
         ]
-        priors += [*NOISE, own]
+        priors += [*NOISE, own, CARRIED]
         self.medians = np.log([p.median for p in priors])
         self.sigmas = np.array([p.sigma for p in priors])
 
@@ -166,10 +180,10 @@ class Evidence:
             for s, n in zip(hyper.scales, hyper.lengths, strict=True)
             for v in (*s, *n)
         ]
-        values += [*fit.noise, fit.own]
+        values += [*fit.noise, fit.own, fit.carried or CARRIED.median]
         return np.log(values) if len(values) == len(self.medians) else self.usual
 
-    def unpack(self, theta: Array) -> tuple[tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float], float]:
+    def unpack(self, theta: Array) -> tuple[tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float], float, float]:
         """Hyperparameters of θ."""
         values = iter(np.exp(theta).tolist())
         parts = []
@@ -182,7 +196,7 @@ class Evidence:
                     lengths.append(tuple(next(values) for _ in range(axes if component.length else 0)))
                 hypers.append(Hyper(tuple(scales), tuple(lengths)))
             parts.append(tuple(hypers))
-        return parts[0], parts[1], (next(values), next(values)), next(values)
+        return parts[0], parts[1], (next(values), next(values)), next(values), next(values)
 
     def climb(self, theta: Array, iterations: int) -> Array:
         """The best θ reached."""
@@ -197,8 +211,8 @@ class Evidence:
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value at θ, and its gradient."""
         rows = self.rows
-        time_hyper, power_hyper, noise, own_context = self.unpack(theta)
-        total = self.context + own_context**2 * self.of_own + np.diag(rows.variances(noise))
+        time_hyper, power_hyper, noise, own_context, carried = self.unpack(theta)
+        total = self.context + own_context**2 * self.of_own + rows.noise(scatter_of(noise, carried))
         parts: list[tuple[list[tuple[Array, Array, Array]], ...]] = []
         for part, (components, hypers, shares) in enumerate(
             ((TIME, time_hyper, self.shares), (POWER, power_hyper, self.metered))
@@ -241,9 +255,14 @@ class Evidence:
                         float((weighted * square).sum() / length**2)
                         for square, length in zip(pair.squares(component), reach, strict=False)
                     ]
-        diagonal = np.diagonal(inner)
-        gradient += [float(2 * noise[q] ** 2 * diagonal[rows.is_energy == bool(q)].sum()) for q in (0, 1)]
+        diagonal, energies = np.diagonal(inner), np.flatnonzero(rows.is_energy)
+        in_time, in_energy = diagonal[~rows.is_energy].sum(), diagonal[energies].sum()
+        shared = carried * inner[energies, rows.net[energies]].sum()
+        carried_on = carried**2 * in_energy
+        gradient.append(float(2 * noise[0] ** 2 * (in_time + 2 * shared + carried_on)))
+        gradient.append(float(2 * noise[1] ** 2 * in_energy))
         gradient.append(float(2 * own_context**2 * (inner * self.of_own).sum()))
+        gradient.append(float(2 * noise[0] ** 2 * (shared + carried_on)))
         z = (theta - self.medians) / self.sigmas
         value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z
         return float(value), np.array(gradient) + z / self.sigmas

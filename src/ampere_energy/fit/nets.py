@@ -144,7 +144,9 @@ class NetFit:
     Attributes:
         time, energy: physical means.
         time_hyper, power_hyper: residuals, one a work, in the order works first appear among the subjects.
-        noise: relative standard deviation of repeats of time and of energy beyond what each measurement states.
+        noise: relative standard deviation of repeats of time, and of energy, beyond what each measurement states …
+        carried: … and how much of a measurement's noise of time its energy has too: all where a slow moment costs as
+            much more energy (a shared CPU), little where a card's power falls with its clock.
         host: None where host and device are one, or the step is launched whole.
         idle_w: what the device takes while it waits for the host.
         own: standard deviation of that part of the context which is each network's own.
@@ -160,6 +162,7 @@ class NetFit:
     host: Host | None = None
     idle_w: float | None = None
     own: float = later(CONTEXT_OWN)
+    carried: float = later(0.0)
 
     def __post_init__(self) -> None:
         if not self.subjects or not self.observations or len({s.id for s in self.subjects}) != len(self.subjects):
@@ -179,8 +182,10 @@ class NetFit:
                 shape = [(len(members), axes[members[0]] if c.length else 0) for c in components]
                 if [(len(s), len(n)) for s, n in zip(hyper.scales, hyper.lengths, strict=True)] != shape:
                     raise ValueError("a residual does not fit its work")
-        if not all(0 < value < 10 for value in (*self.noise, self.own)) or (
-            self.idle_w is not None and not 0 <= self.idle_w < 1e6
+        if (
+            not all(0 < value < 10 for value in (*self.noise, self.own))
+            or not 0 <= self.carried < 1e3
+            or (self.idle_w is not None and not 0 <= self.idle_w < 1e6)
         ):
             raise ValueError("the noise, the context or the idle power is out of reason")
 
@@ -193,6 +198,11 @@ class NetFit:
     def _place(self) -> dict[int, tuple[int, int]]:
         """Each subject's work, and its place within it."""
         return {subject: (w, i) for w, members in enumerate(self.works) for i, subject in enumerate(members)}
+
+    @property
+    def scatter(self) -> Array:
+        """Covariance of the noise of one measurement's time and energy, as shares: (2, 2)."""
+        return scatter_of(self.noise, self.carried)
 
     def find(self, kind_id: str) -> int | None:
         """The place of a subject, if it is known."""
@@ -303,6 +313,12 @@ def seen_alone(fit: NetFit | None) -> list[tuple[Subject, int, int]]:
     return found
 
 
+def scatter_of(noise: tuple[float, float], carried: float) -> Array:
+    """See `NetFit.scatter`."""
+    time, energy, shared = noise[0] ** 2, noise[1] ** 2, carried * noise[0] ** 2
+    return np.array([[time, shared], [shared, carried * shared + energy]])
+
+
 class Rows:
     """Observations as rows of logarithms over the distinct blocks they are made of: times first, then energies."""
 
@@ -377,9 +393,12 @@ class Rows:
             total += shares[:, span] @ block @ shares[:, span].T
         return total
 
-    def variances(self, noise: tuple[float, float]) -> Array:
-        """Each row's noise."""
-        return np.asarray(self.errors**2 + np.where(self.is_energy, noise[1], noise[0]) ** 2 + _JITTER)
+    def noise(self, scatter: Array) -> Array:
+        """The rows' noise, and what the time and the energy of one measurement have of it in common."""
+        energies = np.flatnonzero(self.is_energy)
+        total = np.diag(self.errors**2 + np.where(self.is_energy, scatter[1, 1], scatter[0, 0]) + _JITTER)
+        total[energies, self.net[energies]] = total[self.net[energies], energies] = scatter[0, 1]
+        return total
 
 
 class State:
@@ -391,12 +410,12 @@ class State:
         pairs = [Pair(sites, sites) for sites in rows.sites]
         time = [covariance(TIME, h, pair) for h, pair in zip(fit.time_hyper, pairs, strict=True)]
         power = [covariance(POWER, h, pair) for h, pair in zip(fit.power_hyper, pairs, strict=True)]
-        context, variances = rows.context(rows, fit.own), np.diag(rows.variances(fit.noise))
+        known = rows.context(rows, fit.own) + rows.noise(fit.scatter)
         g, p = start(rows)
         for _ in range(_MODE_STEPS):
             shares, targets = rows.linearised(g, p)
             metered = shares * rows.is_energy[:, None]
-            total = rows.covariance(time, shares) + rows.covariance(power, metered) + context + variances
+            total = rows.covariance(time, shares) + rows.covariance(power, metered) + known
             factor = _factor(total)
             alpha = cho_solve((factor, True), targets)
             toward_g, toward_p = shares.T @ alpha, metered.T @ alpha

@@ -3,7 +3,8 @@
     T_host = h₀ + Σ h      T_busy = d₀ + Σ d + gap      T = E[max(T_host, T_busy)]
     E = e₀ + Σ e + P_idle · (T − d₀ − Σ d)
 
-The host's times scatter, so near balance the expected maximum lies above both, by up to 0.4 of the scatter. Where a
+The host's times scatter, so near balance the expected maximum lies above both, by up to 0.4 of the scatter. Energies of
+one network measured twice differ as well, by as much as the campaign saw; the spread has that in it. Where a
 step is launched whole (a captured graph), or host and device are one (a CPU), only the device's part remains.
 """
 
@@ -60,7 +61,7 @@ def whole(fit: NetFit, found: Prediction, host_s: float, host_std_s: float) -> S
     """Whole steps from what the device does, and from how long the host takes to issue one."""
     busy_s, busy_j = found.time_s, found.energy_j
     if fit.host is None or fit.idle_w is None:
-        wall_s, energy_j, spread = busy_s, busy_j, np.sqrt(found.energy_var)
+        wall_s, energy_j, spread = busy_s, busy_j, np.sqrt(found.energy_var + fit.scatter[1, 1])
         waits = np.zeros_like(busy_s)
     else:
         device_s = busy_s + fit.host.gap_s
@@ -71,7 +72,7 @@ def whole(fit: NetFit, found: Prediction, host_s: float, host_std_s: float) -> S
         energy_j = busy_j + fit.idle_w * np.maximum(wall_s - busy_s, 0.0)
         by_time = -fit.idle_w * waits * busy_s  # dE/dlog d
         by_host = fit.idle_w * waits * scatter
-        variance = busy_j**2 * found.energy_var + by_time**2 * found.time_var
+        variance = busy_j**2 * (found.energy_var + fit.scatter[1, 1]) + by_time**2 * found.time_var
         variance += 2 * busy_j * by_time * found.joint_var + by_host**2
         spread = np.sqrt(np.maximum(variance, 0.0)) / energy_j
     if not all(np.isfinite(part).all() for part in (energy_j, wall_s, spread, found.block_energy_j)):

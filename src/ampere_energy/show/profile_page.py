@@ -62,7 +62,7 @@ def _precision(profile: Profile) -> str:
     inside = float(np.mean(np.abs(errors) <= REACH * deviations))
     told = f"Each of {len(errors)} measured networks and blocks, predicted from all others, errs by "
     told += f"{percent(float(np.median(sizes)) / 100)} in the median; {percent(inside)} lie inside their {LEVEL:.0%} "
-    told += f"intervals. Repeats of one measurement scatter by {percent(profile.nets.noise[1])}."
+    told += f"intervals. Repeats of one measurement scatter by {percent(float(profile.nets.scatter[1, 1] ** 0.5))}."
     series = Series("left out", [Mark(float(size), 0) for size in sizes])
     axis = Axis("absolute error", "%", log=True) if sizes.min() > 0 else Axis("absolute error", "%", zero=True)
     return f'<p>{told}</p><div class="cards">{card(plot.cdf("Predicted from all others", [series], axis))}</div>'
