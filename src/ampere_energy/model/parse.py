@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import nn
 
-from ampere_energy.errors import ModelError
+from ampere_energy.errors import ModelError, WidthError
 from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec, Role
+from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
 from ampere_energy.model.objective import Inputs
 from ampere_energy.model.pieces import Piece, cut, extract, unused
 from ampere_energy.model.program import Program, Source, Tape
@@ -50,6 +52,10 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     Where it has widths, it is also recorded at other widths, so that blocks of any sort can follow them. A width
     that changes what the model does, such as a number of layers, is followed by none.
     """
+    if ref.pruned is not None:
+        loaded = load(ref.original)
+        found = groups(loaded.module, loaded.inputs)
+        return parse_groups(loaded.module, loaded.inputs, found, ref.widths, training=ref.training, name=str(ref))
     loaded = load(ref)
     tape = record(loaded.module, loaded.inputs, ref.training)
     about = _batch(loaded.inputs, ref.training), str(ref), _unused(loaded.module, tape)
@@ -65,16 +71,115 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     if together is None:
         return spec
     moves = Moves(tuple(ref.widths[v] for v in varied), tuple(varied.values()), tuple(varied))
-    siblings = [*(sibling for sibling in single if sibling is not None), together]
-    return replace(_assemble(tape, *about, siblings, moves), widths=ref.widths)
+    pieces = cut(tape)
+    columns = [extract(sibling, pieces) for sibling in (*single, together) if sibling is not None]
+    return replace(_assemble(tape, *about, columns, moves), widths=ref.widths)
+
+
+def parse_groups(
+    model: nn.Module,
+    example: Example,
+    found: Sequence[Group],
+    widths: Sequence[int] = (),
+    *,
+    training: Training | None = None,
+    name: str = "",
+) -> ModelSpec:
+    """The blocks of a model narrowed to some widths of its groups of channels, which the blocks follow.
+
+    Groups that meet in no block are narrowed at once, so that few copies are recorded however many groups there are.
+    A group that the model cannot do without a channel of is followed by none.
+
+    Args:
+        model: the module, as wide as it was built.
+        example: inputs, as of `parse`.
+        found: its groups.
+        widths: how many channels each has; by default all of them.
+        training: how it will be trained; the batch is the example's.
+        name: what to call it; by default its class name.
+    """
+    inputs = as_inputs(example)
+    settings = _batch(inputs, training)
+    widths = tuple(widths) or tuple(group.size for group in found)
+    if len(widths) != len(found):
+        raise WidthError(f"{len(widths)} widths for {len(found)} groups of channels", "give one for each")
+    kept = [some(group, width) for group, width in zip(found, widths, strict=True)]
+    narrow = narrowed(model, found, kept)
+    tape = record(narrow, inputs, settings)
+    about = settings, name or type(model).__name__, _unused(narrow, tape)
+    spec = _chained(_assemble(tape, *about))
+    if spec.widths == widths:
+        return spec
+    shapes, weights = result_shapes(copy.deepcopy(narrow), inputs), sum(1 for _ in narrow.parameters())
+
+    def sibling(moves: Mapping[int, int]) -> Tape | None:
+        moved = [some(g, w + moves.get(place, 0)) for place, (g, w) in enumerate(zip(found, widths, strict=True))]
+        other = narrowed(model, found, moved)
+        if sum(1 for _ in other.parameters()) != weights or result_shapes(copy.deepcopy(other), inputs) != shapes:
+            return None
+        return _alike(tape, lambda: record(other, inputs, settings))
+
+    pieces = cut(tape)
+    own, touched = extract(tape, pieces), _touched(tape, pieces, found)
+    steps = {place: step for place, group in enumerate(found) if (step := _group_step(group, widths[place]))}
+    columns: dict[int, list[Program]] = {}
+    for together in _apart(touched, steps):
+        parts = [together]
+        if len(together) > 1 and sibling({place: steps[place] for place in together}) is None:
+            parts = [[place] for place in together]
+        for part in parts:
+            other = sibling({place: steps[place] for place in part})
+            columns |= {place: extract(other, pieces) for place in part} if other is not None else {}
+    varied = {place: steps[place] for place in sorted(columns)}
+    last = sibling({place: 2 * step for place, step in varied.items()}) if varied else None
+    if last is None:
+        return replace(spec, widths=(), follows=())
+    moves = Moves(tuple(widths[v] for v in varied), tuple(varied.values()), tuple(varied))
+    singles = [[columns[v][i] if i in touched[v] else own[i] for i in range(len(pieces))] for v in varied]
+    return replace(_assemble(tape, *about, [*singles, extract(last, pieces)], moves), widths=widths)
+
+
+def _group_step(group: Group, width: int) -> int | None:
+    """A small change of a group's width that can be doubled; None where there is none."""
+    allowed = WidthRange(group.parts, group.size, group.parts)
+    step = _step(width, allowed)
+    return step if width + 2 * step in allowed else None
+
+
+def _touched(tape: Tape, pieces: Sequence[Piece], found: Sequence[Group]) -> list[set[int]]:
+    """For each group, the pieces that have weights of its layers."""
+    owners = [{_owner(name) for name in _weights(tape, piece)} for piece in pieces]
+    layers = [{share.layer for share in group.shares} for group in found]
+    return [{place for place, owner in enumerate(owners) if any(layer in owner for layer in own)} for own in layers]
+
+
+def _apart(touched: Sequence[set[int]], places: Iterable[int]) -> list[list[int]]:
+    """Groups in as few lots as a greedy choice finds, no two of a lot in one piece."""
+    lots: list[tuple[list[int], set[int]]] = []
+    for place in places:
+        lot = next((lot for lot in lots if not lot[1] & touched[place]), None)
+        if lot is None:
+            lots.append(lot := ([], set()))
+        lot[0].append(place)
+        lot[1].update(touched[place])
+    return [members for members, _ in lots]
 
 
 def _sibling(ref: ModelRef, tape: Tape, moves: Mapping[int, int]) -> Tape | None:
     """The tape of the model with some widths changed; None where it cannot be, or does other things then."""
     widths = tuple(width + moves.get(place, 0) for place, width in enumerate(ref.widths))
-    try:
+
+    def other() -> Tape:
         loaded = load(replace(ref, widths=widths))
-        other = record(loaded.module, loaded.inputs, ref.training)
+        return record(loaded.module, loaded.inputs, ref.training)
+
+    return _alike(tape, other)
+
+
+def _alike(tape: Tape, read: Callable[[], Tape]) -> Tape | None:
+    """Another tape, where it can be had and does the same."""
+    try:
+        other = read()
     except ModelError:
         return None
     return other if [c.op for c in other.calls] == [c.op for c in tape.calls] else None
@@ -105,11 +210,10 @@ def _assemble(
     training: Training,
     name: str,
     unattributed: tuple[str, ...],
-    siblings: Sequence[Tape] = (),
+    columns: Sequence[Sequence[Program]] = (),
     moves: Moves | None = None,
 ) -> ModelSpec:
     pieces = cut(tape)
-    columns = [extract(sibling, pieces) for sibling in siblings]
     blocks, follows = [], []
     for index, (piece, program) in enumerate(zip(pieces, extract(tape, pieces), strict=True)):
         changed = [column[index] for column in columns]
@@ -190,13 +294,19 @@ def _recipe(block: Block) -> Kind:
 
 def _place(tape: Tape, piece: Piece) -> str:
     """The module a piece is: the deepest that all its weights live in."""
-    owners = [
-        tape.names[n].rpartition(".")[0]
-        for place in piece
-        for n in tape.calls[place].reads
-        if n in tape.names and tape.values[n].source is Source.WEIGHT
-    ]
+    owners = [_owner(name) for name in _weights(tape, piece)]
     matrices = [tape.places[place] for place in piece if tape.places[place]]
     paths = [owner.split(".") for owner in owners or matrices[:1]]
     common = [parts[0] for parts in itertools.takewhile(lambda p: len(set(p)) == 1, zip(*paths, strict=False))]
     return ".".join(common) or (owners or matrices or [tape.calls[piece.start].name])[0] or "model"
+
+
+def _weights(tape: Tape, piece: Piece) -> list[str]:
+    """Names of the weights that a piece reads."""
+    reads = (n for place in piece for n in tape.calls[place].reads)
+    return [tape.names[n] for n in reads if n in tape.names and tape.values[n].source is Source.WEIGHT]
+
+
+def _owner(weight: str) -> str:
+    """The layer of a weight."""
+    return weight.rpartition(".")[0]
