@@ -37,12 +37,14 @@ class Share:
         layer: the layer's name, or a parameter's that stands by itself.
         remove: torch-pruning's function that takes indices out of such a layer.
         dim: along which dimension, where the function does not know.
+        gives: whether they are channels that the layer gives, not only reads.
         indices: for each channel of the group, the layer's own.
     """
 
     layer: str
     remove: Callable[[Any, list[int]], Any]
     dim: int
+    gives: bool
     indices: tuple[tuple[int, ...], ...]
 
 
@@ -224,9 +226,9 @@ def _group(library: Any, graph: Any, traced: Any, names: dict[nn.Module, str]) -
         indices: list[list[int]] = [[] for _ in range(apart)]
         for index, origin in zip(item.idxs, item.root_idxs, strict=True):
             indices[origin % apart].append(index)
-        shares.append(Share(layer, item.dep.handler, node.pruning_dim, tuple(map(tuple, indices))))
-        inwards = graph.is_in_channel_pruning_fn(item.dep.handler)
-        read = read or (inwards and not graph.is_out_channel_pruning_fn(item.dep.handler))
+        gives = graph.is_out_channel_pruning_fn(item.dep.handler)
+        shares.append(Share(layer, item.dep.handler, node.pruning_dim, gives, tuple(map(tuple, indices))))
+        read = read or not gives
         parts = math.lcm(parts, _parts(node.module))
     if not read or apart % parts:
         return None

@@ -15,7 +15,7 @@ from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec
 from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
 from ampere_energy.model.objective import Inputs
 from ampere_energy.model.pieces import Piece, cut, extract, unused
-from ampere_energy.model.program import Program, Source, Tape
+from ampere_energy.model.program import MATRIX, Program, Source, Tape
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
 from ampere_energy.model.source import ModelRef, load
@@ -123,13 +123,14 @@ def parse_groups(
     own, touched = extract(tape, pieces), _touched(tape, pieces, found)
     steps = {place: step for place, group in enumerate(found) if (step := _group_step(group, widths[place]))}
     columns: dict[int, list[Program]] = {}
-    for together in _apart(touched, steps):
-        parts = [together]
-        if len(together) > 1 and sibling({place: steps[place] for place in together}) is None:
-            parts = [[place] for place in together]
-        for part in parts:
-            other = sibling({place: steps[place] for place in part})
-            columns |= {place: extract(other, pieces) for place in part} if other is not None else {}
+    lots = _apart(touched, steps)
+    while lots:
+        lot = lots.pop()
+        other = sibling({place: steps[place] for place in lot})
+        if other is not None:
+            columns |= dict.fromkeys(lot, extract(other, pieces))
+        elif len(lot) > 1:
+            lots += [[place] for place in lot]
     varied = {place: steps[place] for place in sorted(columns)}
     last = sibling({place: 2 * step for place, step in varied.items()}) if varied else None
     if last is None:
@@ -147,10 +148,29 @@ def _group_step(group: Group, width: int) -> int | None:
 
 
 def _touched(tape: Tape, pieces: Sequence[Piece], found: Sequence[Group]) -> list[set[int]]:
-    """For each group, the pieces that have weights of its layers."""
-    owners = [{_owner(name) for name in _weights(tape, piece)} for piece in pieces]
-    layers = [{share.layer for share in group.shares} for group in found]
-    return [{place for place, owner in enumerate(owners) if any(layer in owner for layer in own)} for own in layers]
+    """For each group, the pieces in which a weight or an activation has its width, or more of them."""
+    reads = {n: _having(name, found, reads=True) for n, name in tape.names.items()}
+    gives = {n: _having(name, found, reads=False) for n, name in tape.names.items()}
+    for call in tape.calls:
+        weighed = [n for n in call.reads if n in gives]
+        matrix = call.name in MATRIX and weighed
+        follow = set().union(*(gives[n] for n in weighed) if matrix else (reads.get(n, set()) for n in call.reads))
+        reads |= {n: follow | reads.get(n, set()) for n in call.makes}
+    touched: list[set[int]] = [set() for _ in found]
+    for place, piece in enumerate(pieces):
+        calls = [tape.calls[step] for step in piece]
+        for group in set().union(*(reads.get(n, set()) for call in calls for n in (*call.reads, *call.makes))):
+            touched[group].add(place)
+    return touched
+
+
+def _having(name: str, found: Sequence[Group], reads: bool) -> set[int]:
+    """The groups that a weight has channels of, or only those it gives."""
+    return {
+        place
+        for place, group in enumerate(found)
+        if any(f"{name}.".startswith(f"{share.layer}.") and (reads or share.gives) for share in group.shares)
+    }
 
 
 def _apart(touched: Sequence[set[int]], places: Iterable[int]) -> list[list[int]]:
@@ -294,19 +314,14 @@ def _recipe(block: Block) -> Kind:
 
 def _place(tape: Tape, piece: Piece) -> str:
     """The module a piece is: the deepest that all its weights live in."""
-    owners = [_owner(name) for name in _weights(tape, piece)]
+    owners = [
+        tape.names[n].rpartition(".")[0]
+        for place in piece
+        for n in tape.calls[place].reads
+        if n in tape.names and tape.values[n].source is Source.WEIGHT
+    ]
     matrices = [tape.places[place] for place in piece if tape.places[place]]
     paths = [owner.split(".") for owner in owners or matrices[:1]]
     common = [parts[0] for parts in itertools.takewhile(lambda p: len(set(p)) == 1, zip(*paths, strict=False))]
     return ".".join(common) or (owners or matrices or [tape.calls[piece.start].name])[0] or "model"
 
-
-def _weights(tape: Tape, piece: Piece) -> list[str]:
-    """Names of the weights that a piece reads."""
-    reads = (n for place in piece for n in tape.calls[place].reads)
-    return [tape.names[n] for n in reads if n in tape.names and tape.values[n].source is Source.WEIGHT]
-
-
-def _owner(weight: str) -> str:
-    """The layer of a weight."""
-    return weight.rpartition(".")[0]
