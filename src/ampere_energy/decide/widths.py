@@ -1,0 +1,127 @@
+"""Which widths to choose: as much importance as a budget allows.
+
+A width's worth is the logarithm of the importance that its channels still hold: taking from what little is left costs more than
+taking from plenty, so that no layer is starved. Steps are taken where they lose least worth per cost saved; at the
+end, what the budget leaves over is given back, step by step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ampere_energy.fit.physics import Array
+
+Ladders = Sequence[Sequence[int]]
+Cost = Callable[[Array], Array]
+"""What models cost, by their widths: (N, widths) to (N,)."""
+_AT_ONCE = 0.2  # of what is still to be saved, before costs are looked at again
+_JUMPS = (1, 2, 4)  # rungs, so that a step that does not pay by itself does not stand in the way
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Widths, and what they cost; of a budget that cannot be met, the cheapest that were seen."""
+
+    widths: tuple[int, ...]
+    cost: float
+    met: bool
+
+
+def worths(ladders: Ladders, kept: Callable[[int, int], float]) -> list[list[float]]:
+    """For each width and each rung of its ladder, the logarithm of the share of importance that is kept."""
+    return [
+        [math.log(max(kept(width, value), 1e-12)) for value in ladder] for width, ladder in enumerate(ladders)
+    ]
+
+
+def cheapest(ladders: Ladders, cost: Cost) -> Choice:
+    """All widths at their narrowest."""
+    widths = tuple(ladder[-1] for ladder in ladders)
+    return Choice(widths, float(cost(np.array([widths], dtype=float))[0]), False)
+
+
+def narrowed_to(
+    limit: float,
+    ladders: Ladders,
+    worth: Sequence[Sequence[float]],
+    cost: Cost,
+    observe: Callable[[float], None] = lambda cost: None,
+) -> Choice:
+    """The widths that keep most worth within a limit.
+
+    Args:
+        limit: what the cost must not exceed.
+        ladders: for each width, the values it may take, widest first.
+        worth: for each of these values, what it is worth.
+        cost: what widths cost.
+        observe: called with the cost after each look.
+    """
+    rungs = [0] * len(ladders)
+    now = float(cost(_widths(ladders, [rungs]))[0])
+    best = cheapest(ladders, cost)
+    if now > limit and best.cost > limit:
+        return best
+    while now > limit:
+        moves = [(v, n) for v, ladder in enumerate(ladders) for n in _JUMPS if rungs[v] + n < len(ladder)]
+        costs = cost(_widths(ladders, [_moved(rungs, v, n) for v, n in moves]))
+        priced = [
+            ((worth[v][rungs[v]] - worth[v][rungs[v] + n]) / (now - after), v, n, now - after)
+            for (v, n), after in zip(moves, costs.tolist(), strict=True)
+            if after < now
+        ]
+        if not priced:  # a hill: go down where it is lowest
+            v, n = moves[int(np.argmin(costs))]
+            priced = [(0.0, v, n, 0.0)]
+        saved, moved = 0.0, set[int]()
+        for _, v, n, saving in sorted(priced):
+            if v in moved or (moved and saved + saving > _AT_ONCE * (now - limit)):
+                continue
+            rungs = _moved(rungs, v, n)
+            moved.add(v)
+            saved += saving
+        now = float(cost(_widths(ladders, [rungs]))[0])
+        observe(now)
+    return _given_back(limit, rungs, ladders, worth, cost)
+
+
+def _given_back(limit: float, rungs: list[int], ladders: Ladders, worth: Sequence[Sequence[float]], cost: Cost) -> Choice:
+    """Widens what the limit allows, the worthiest first, until nothing more fits."""
+    while moves := [(v, n) for v in range(len(ladders)) for n in _JUMPS if rungs[v] >= n]:
+        costs = cost(_widths(ladders, [_moved(rungs, v, -n) for v, n in moves]))
+        fitting = [(worth[v][rungs[v] - n] - worth[v][rungs[v]], v, n) for (v, n), c in zip(moves, costs, strict=True) if c <= limit]
+        if not fitting:
+            break
+        _, v, n = max(fitting)
+        rungs = _moved(rungs, v, -n)
+    widths = _widths(ladders, [rungs])
+    return Choice(tuple(int(w) for w in widths[0]), float(cost(widths)[0]), True)
+
+
+def drawn(limit: float, ladders: Ladders, cost: Cost, draw: np.random.Generator, tries: int = 64) -> Choice | None:
+    """Widths by chance that meet a limit: random shares, all scaled until they just fit; None where they never do."""
+    shares = draw.uniform(0.1, 1.0, len(ladders))
+    own = np.array([ladder[0] for ladder in ladders], dtype=float)
+    scales = np.linspace(0.0, 1.0 / shares.min(), tries)
+    asked = np.minimum(own, scales[:, None] * shares * own)
+    widths = np.array([[_nearest(ladder, w) for ladder, w in zip(ladders, row, strict=True)] for row in asked], dtype=float)
+    costs = cost(widths)
+    if not (costs <= limit).any():
+        return None
+    chosen = int(np.argmax(np.where(costs <= limit, costs, -np.inf)))
+    return Choice(tuple(int(w) for w in widths[chosen]), float(costs[chosen]), True)
+
+
+def _nearest(ladder: Sequence[int], width: float) -> int:
+    return min(ladder, key=lambda value: abs(value - width))
+
+
+def _moved(rungs: Sequence[int], width: int, by: int) -> list[int]:
+    return [rung + by if place == width else rung for place, rung in enumerate(rungs)]
+
+
+def _widths(ladders: Ladders, rungs: Sequence[Sequence[int]]) -> Array:
+    return np.array([[ladder[r] for ladder, r in zip(ladders, row, strict=True)] for row in rungs], dtype=float)
