@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,12 +15,12 @@ from ampere_energy.errors import ModelError, WidthError
 from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec, Role
 from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
 from ampere_energy.model.objective import Inputs
-from ampere_energy.model.pieces import Piece, cut, extract, unused
+from ampere_energy.model.pieces import Piece, cut, extract, finer, unused
 from ampere_energy.model.program import MATRIX, Program, Source, Tape
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
 from ampere_energy.model.source import ModelRef, load
-from ampere_energy.model.templates import Moves, template
+from ampere_energy.model.templates import MOST_AXES, Moves, template
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange
 from ampere_energy.model.zoo.families import FAMILIES
@@ -42,7 +43,7 @@ def parse(model: nn.Module, example: Example, *, training: Training | None = Non
     inputs = as_inputs(example)
     settings = _batch(inputs, training)
     tape = record(model, inputs, settings)
-    spec = _assemble(tape, settings, name or type(model).__name__, _unused(model, tape))
+    spec = _assemble(tape, cut(tape), settings, name or type(model).__name__, _unused(model, tape))
     return _chained(spec)
 
 
@@ -59,7 +60,7 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     loaded = load(ref)
     tape = record(loaded.module, loaded.inputs, ref.training)
     about = _batch(loaded.inputs, ref.training), str(ref), _unused(loaded.module, tape)
-    spec = _chained(_assemble(tape, *about))
+    spec = _chained(_assemble(tape, cut(tape), *about))
     if spec.widths == ref.widths or not ref.widths:
         return spec
     known = FAMILIES.get(ref.source)
@@ -73,7 +74,7 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     moves = Moves(tuple(ref.widths[v] for v in varied), tuple(varied.values()), tuple(varied))
     pieces = cut(tape)
     columns = [extract(sibling, pieces) for sibling in (*single, together) if sibling is not None]
-    return replace(_assemble(tape, *about, columns, moves), widths=ref.widths)
+    return replace(_assemble(tape, pieces, *about, columns, moves), widths=ref.widths)
 
 
 def parse_groups(
@@ -88,7 +89,8 @@ def parse_groups(
     """The blocks of a model narrowed to some widths of its groups of channels, which the blocks follow.
 
     Groups that meet in no block are narrowed at once, so that few copies are recorded however many groups there are.
-    A group that the model cannot do without a channel of is followed by none.
+    A group that the model cannot do without a channel of is followed by none; nor are those in which more groups meet in
+    one matrix than a kind may have widths (long concatenations).
 
     Args:
         model: the module, as wide as it was built.
@@ -107,7 +109,7 @@ def parse_groups(
     narrow = narrowed(model, found, kept)
     tape = record(narrow, inputs, settings)
     about = settings, name or type(model).__name__, _unused(narrow, tape)
-    spec = _chained(_assemble(tape, *about))
+    spec = _chained(_assemble(tape, cut(tape), *about))
     if spec.widths == widths:
         return spec
     shapes, weights = result_shapes(copy.deepcopy(narrow), inputs), sum(1 for _ in narrow.parameters())
@@ -120,8 +122,12 @@ def parse_groups(
         return _alike(tape, lambda: record(other, inputs, settings))
 
     pieces = cut(tape)
+    crowded = [place for place, own in enumerate(_touching(_touched(tape, pieces, found), pieces)) if len(own) > MOST_AXES]
+    pieces = finer(tape, pieces, crowded)
     own, touched = extract(tape, pieces), _touched(tape, pieces, found)
-    steps = {place: step for place, group in enumerate(found) if (step := _group_step(group, widths[place]))}
+    held = _held(_touching(touched, pieces))
+    free = (place for place in range(len(found)) if place not in held)
+    steps = {place: step for place in free if (step := _group_step(found[place], widths[place]))}
     columns: dict[int, list[Program]] = {}
     lots = _apart(touched, steps)
     while lots:
@@ -137,7 +143,7 @@ def parse_groups(
         return replace(spec, widths=(), follows=())
     moves = Moves(tuple(widths[v] for v in varied), tuple(varied.values()), tuple(varied))
     singles = [[columns[v][i] if i in touched[v] else own[i] for i in range(len(pieces))] for v in varied]
-    return replace(_assemble(tape, *about, [*singles, extract(last, pieces)], moves), widths=widths)
+    return replace(_assemble(tape, pieces, *about, [*singles, extract(last, pieces)], moves), widths=widths)
 
 
 def _group_step(group: Group, width: int) -> int | None:
@@ -171,6 +177,19 @@ def _having(name: str, found: Sequence[Group], reads: bool) -> set[int]:
         for place, group in enumerate(found)
         if any(f"{name}.".startswith(f"{share.layer}.") and (reads or share.gives) for share in group.shares)
     }
+
+
+def _touching(touched: Sequence[set[int]], pieces: Sequence[Piece]) -> list[set[int]]:
+    """For each piece, the groups it has something of."""
+    return [{group for group, own in enumerate(touched) if place in own} for place in range(len(pieces))]
+
+
+def _held(touching: Sequence[set[int]]) -> set[int]:
+    """Groups to be left as they are, so that no piece follows more than it may: those that crowd most pieces."""
+    held: set[int] = set()
+    while crowded := [own - held for own in touching if len(own - held) > MOST_AXES]:
+        held.add(Counter(group for own in crowded for group in own).most_common(1)[0][0])
+    return held
 
 
 def _apart(touched: Sequence[set[int]], places: Iterable[int]) -> list[list[int]]:
@@ -227,13 +246,13 @@ def _unused(model: nn.Module, tape: Tape) -> tuple[str, ...]:
 
 def _assemble(
     tape: Tape,
+    pieces: Sequence[Piece],
     training: Training,
     name: str,
     unattributed: tuple[str, ...],
     columns: Sequence[Sequence[Program]] = (),
     moves: Moves | None = None,
 ) -> ModelSpec:
-    pieces = cut(tape)
     blocks, follows = [], []
     for index, (piece, program) in enumerate(zip(pieces, extract(tape, pieces), strict=True)):
         changed = [column[index] for column in columns]
