@@ -43,6 +43,7 @@ _CHUNK = 256
 _SHORT_STEPS = 20
 _RATE = 0.01
 _DRAWS = 1000
+_LEAST_SHARE = 1e-6
 
 
 class Guide(StrEnum):
@@ -288,7 +289,7 @@ def work_cost(spec: ModelSpec) -> Cost:
 
 
 def worths(space: Space, ladders: Sequence[Sequence[int]], judged: Sequence[Sequence[float]]) -> list[list[float]]:
-    """For each width and value, the logarithm of the share of importance kept, summed over the groups that follow it."""
+    """For each width and value, minus the reciprocal of the share of importance kept, over the groups that follow it."""
     total = [[0.0] * len(ladder) for ladder in ladders]
     for group, followed, score in zip(space.groups, space.follows, judged, strict=True):
         if followed is None:
@@ -296,7 +297,7 @@ def worths(space: Space, ladders: Sequence[Sequence[int]], judged: Sequence[Sequ
         width, factor = followed
         shares = _shares(group, score)
         for rung, value in enumerate(ladders[width]):
-            total[width][rung] += float(np.log(max(shares[factor * value // group.parts], 1e-12)))
+            total[width][rung] -= 1 / max(float(shares[factor * value // group.parts]), _LEAST_SHARE)
     return total
 
 

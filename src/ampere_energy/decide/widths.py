@@ -1,13 +1,12 @@
 """Which widths to choose: as much importance as a budget allows.
 
-A width's worth is the logarithm of the importance that its channels still hold: taking from what little is left costs more than
-taking from plenty, so that no layer is starved. Steps are taken where they lose least worth per cost saved; at the
-end, what the budget leaves over is given back, step by step.
+A width's worth falls with the reciprocal of the importance that its channels still hold: taking from what little is left
+costs more than taking from plenty, so that no layer is starved. Steps are taken where they lose least worth per cost
+saved; at the end, what the budget leaves over is given back, step by step.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -29,13 +28,6 @@ class Choice:
     widths: tuple[int, ...]
     cost: float
     met: bool
-
-
-def worths(ladders: Ladders, kept: Callable[[int, int], float]) -> list[list[float]]:
-    """For each width and each rung of its ladder, the logarithm of the share of importance that is kept."""
-    return [
-        [math.log(max(kept(width, value), 1e-12)) for value in ladder] for width, ladder in enumerate(ladders)
-    ]
 
 
 def cheapest(ladders: Ladders, cost: Cost) -> Choice:
