@@ -42,8 +42,8 @@ def scores(
         inputs: example inputs, for Taylor's measure where there is no loss.
         importance: weights' sums (`l1`, `l2`), batch normalisation's scales (`bn`; groups without it go by `l2`), what
             the loss would change by to first order (`taylor`), or none (`random`).
-        loss: gives the loss of the model on data that matter; without it, Taylor's measure sees example inputs and random
-            targets.
+        loss: gives the loss of the model on data that matter; without it, Taylor's measure sees example inputs and
+            random targets.
         seed: of random importance and targets.
     """
     if importance is Importance.RANDOM:

@@ -1,14 +1,15 @@
 """Pruning to an energy budget: which channels go, so that a training step costs what was promised.
 
-Widths are chosen by the estimate of a profile (`ampere`), by counted work (`flops`), or by chance (`random`, after Li et al.
-2022: widths drawn until they meet the budget, the best after a short training kept). Then the least important channels of
-each group are removed, the model is read anew, and what was promised is estimated from that reading.
+Widths are chosen by the estimate of a profile (`ampere`), by counted work (`flops`), or by chance (`random`, after Li et
+al. 2022: widths drawn until they meet the budget, the best after a short training kept). Then the least important
+channels of each group are removed, and the pruned model is read anew to see that it is what was estimated.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,7 +22,7 @@ from torch import nn
 from ampere_energy.decide.importance import Importance, Loss, random_loss, scores
 from ampere_energy.decide.space import Space, space_of
 from ampere_energy.decide.widths import Choice, Cost, cheapest, drawn, narrowed_to
-from ampere_energy.errors import FileError, ModelError, RequestError
+from ampere_energy.errors import DeviceError, FileError, ModelError, RequestError
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.devices import Device
@@ -103,6 +104,7 @@ class Pruned:
         model: the module, ready to be trained; a copy, the original stays as it was.
         group_widths: how many channels each group has, by the name of the layer that gives them.
         ref: the same for a device that builds it anew; None of a module that was given by hand.
+        original: the model as it was, for a device.
         changed: whether anything had to be removed.
         before: what a step of the original is estimated to cost.
         after: what a step of the pruned model is.
@@ -119,6 +121,7 @@ class Pruned:
     widths: tuple[WidthChange, ...]
     group_widths: tuple[tuple[str, int], ...]
     ref: ModelRef | None
+    original: ModelRef | None
     changed: bool
     before: Estimate
     after: Estimate
@@ -226,7 +229,9 @@ def prune(
         return _result(space, space.spec.widths, judged, profile, budget, guide, importance, mean, step, level, ())
     ladders = space.ladders(profile, step)
     if all(len(ladder) == 1 for ladder in ladders):
-        raise RequestError(f"no width of {space.spec.name} has a smaller multiple of {step} in the profile", "give a smaller --step")
+        raise RequestError(
+            f"no width of {space.spec.name} has a smaller multiple of {step} in the profile", "give a smaller --step"
+        )
 
     def told(now: float) -> None:
         observe(f"narrowing: {100 * now / float(cost(own)[0]):.0f} % of the original")
@@ -238,9 +243,15 @@ def prune(
         choice = narrowed_to(limit, ladders, worths(space, ladders, judged), cost, told)
     if not choice.met:
         raise RequestError(*_unreachable(space, budget, choice, float(cost(own)[0]), original, ladders, guide, mean))
-    return _result(
-        space, choice.widths, judged, profile, budget, guide, importance, mean, step, level, tuple(notes)
-    )
+    return _result(space, choice.widths, judged, profile, budget, guide, importance, mean, step, level, tuple(notes))
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Gives a model the weights of a saved state dict."""
+    try:
+        model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except (OSError, RuntimeError, ValueError, TypeError, AttributeError, pickle.UnpicklingError) as error:
+        raise FileError(f"{path} holds no weights of this model ({error})", "save them by its state_dict()") from error
 
 
 def favourable(profile: Profile) -> int:
@@ -248,16 +259,20 @@ def favourable(profile: Profile) -> int:
     return 1 if profile.device.name.startswith("cpu") else FAVOURABLE
 
 
-def verified(pruned: Pruned, original: ModelRef, device: Device, observe: Callable[[str], None] = print) -> Pruned:
+def verified(pruned: Pruned, device: Device, observe: Callable[[str], None] = lambda told: None) -> Pruned:
     """The same, with a step of the original and one of the pruned model measured on a device."""
-    if pruned.ref is None:
-        raise RequestError("a module given by hand cannot be built by a device", "prune a factory: path/to/file.py:name")
+    if pruned.ref is None or pruned.original is None:
+        raise RequestError(
+            "a module given by hand cannot be built by a device", "prune a factory: path/to/file.py:name"
+        )
     found = []
-    for what, ref in (("the original", original), ("the pruned model", pruned.ref)):
+    for what, ref in (("the original", pruned.original), ("the pruned model", pruned.ref)):
         observe(f"measuring {what}")
         measurement = device.measure(ref, REPORT)
         if measurement.infeasible is not None:
-            raise ModelError(f"{what} could not be measured: {measurement.infeasible}", "train it by itself to see why")
+            raise DeviceError(
+                f"{what} could not be measured: {measurement.infeasible}", "train it by itself to see why"
+            )
         found.append(measurement)
     return replace(pruned, measured=(found[0], found[1]))
 
@@ -266,7 +281,10 @@ def energy_cost(space: Space, profile: Profile, mean: bool, level: float) -> Cos
     """Joules a step by widths: the expected ones, or the upper end of the interval."""
 
     def cost(widths: Array) -> Array:
-        parts = [estimate_many(space.spec, profile, widths[at : at + _CHUNK], level=level) for at in range(0, len(widths), _CHUNK)]
+        parts = [
+            estimate_many(space.spec, profile, widths[at : at + _CHUNK], level=level)
+            for at in range(0, len(widths), _CHUNK)
+        ]
         return np.concatenate([part.energy_j if mean else part.high_j for part in parts])
 
     return cost
@@ -289,7 +307,7 @@ def work_cost(spec: ModelSpec) -> Cost:
 
 
 def worths(space: Space, ladders: Sequence[Sequence[int]], judged: Sequence[Sequence[float]]) -> list[list[float]]:
-    """For each width and value, minus the reciprocal of the share of importance kept, over the groups that follow it."""
+    """For each width and value, minus the reciprocal of the share of importance kept, over the groups that follow."""
     total = [[0.0] * len(ladder) for ladder in ladders]
     for group, followed, score in zip(space.groups, space.follows, judged, strict=True):
         if followed is None:
@@ -374,9 +392,12 @@ def _unreachable(
     stay = [group.name for group, followed in zip(space.groups, space.follows, strict=True) if followed is None]
     reasons = [f"with every width at the narrowest the profile covers ({','.join(str(w) for w in choice.widths)})"]
     if stay:
-        reasons.append(f"{len(stay)} groups of channels cannot be removed from ({', '.join(stay[:3])}{', …' if len(stay) > 3 else ''})")
+        named = ", ".join(stay[:3]) + (", …" if len(stay) > 3 else "")
+        reasons.append(f"from {len(stay)} groups of channels nothing can be removed ({named})")
     if original.busy < 0.9:
-        reasons.append(f"the device waits for the host {100 * (1 - original.busy):.0f} % of a step, which no width changes")
+        reasons.append(
+            f"the device waits for the host {100 * (1 - original.busy):.0f} % of a step, which no width changes"
+        )
     remedy = "raise the budget" + ("" if mean or guide is Guide.FLOPS else ", aim at the mean with --mean")
     return f"a budget of {budget} cannot be met: the best reachable is {reached}{which}, {'; '.join(reasons)}", remedy
 
@@ -411,7 +432,8 @@ def _result(
         step=step,
         widths=tuple(WidthChange(name, before, int(after), n) for name, before, after, n in rows if n),
         group_widths=tuple((group.name, width) for group, width in zip(space.groups, asked, strict=True)),
-        ref=_pruned_ref(space.ref, asked),
+        ref=space.ref_of(widths),
+        original=space.ref_of(space.spec.widths),
         changed=changed,
         before=_estimated(space, space.spec.widths, profile, level),
         after=_estimated(space, widths, profile, level),
@@ -419,10 +441,6 @@ def _result(
         work_after=_work(module, spec),
         notes=notes,
     )
-
-
-def _pruned_ref(ref: ModelRef | None, asked: Sequence[int]) -> ModelRef | None:
-    return replace(ref, widths=tuple(asked), pruned=ref.original.widths) if ref is not None else None
 
 
 def _member(spec: ModelSpec, widths: Sequence[int]) -> ModelSpec:

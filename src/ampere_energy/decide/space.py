@@ -1,7 +1,7 @@
 """The widths a model can be pruned to: those of its groups of channels, as far as a profile knows them.
 
-A profile made with `--prunable` knows every group by itself. A family's own profile knows its members: then all groups that
-follow one of the family's widths (in `resnet18`, the stem, a stage's residual stream and what its blocks hold inside) are
+A profile made with `--prunable` knows every group by itself. A family's own profile knows its members: then all groups
+that follow one of the family's widths (in `resnet18`, a stage's residual stream and what its blocks hold inside) are
 pruned together, and the pruned model has the shape of a member.
 """
 
@@ -21,8 +21,11 @@ from ampere_energy.model.objective import Inputs
 from ampere_energy.model.parse import Example, as_inputs, parse_groups, parse_ref
 from ampere_energy.model.source import Loaded, ModelRef, load
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import block_points
+from ampere_energy.model.variants import WidthRange, block_points
 from ampere_energy.predict.estimate import same_training
+
+_NARROWEST = 8
+"""What a profile for pruning covers at least: one in this many channels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,7 @@ class Space:
         groups: its groups of channels.
         follows: for each group, which of these widths it follows, how many times over; None where it stays as it is.
         ref: where the model comes from, so that a device can build it; None of a module given by hand.
+        member: whether the widths are those the model is built with, so that pruned models are members of its family.
     """
 
     model: nn.Module
@@ -44,6 +48,13 @@ class Space:
     groups: tuple[Group, ...]
     follows: tuple[tuple[int, int] | None, ...]
     ref: ModelRef | None = None
+    member: bool = False
+
+    def ref_of(self, widths: Sequence[int]) -> ModelRef | None:
+        """A model of these widths for a device that builds it anew."""
+        if self.ref is None or self.member:
+            return self.ref and replace(self.ref, widths=tuple(int(width) for width in widths))
+        return replace(self.ref, widths=tuple(self.group_widths(widths)), pruned=self.ref.original.widths)
 
     @property
     def names(self) -> list[str]:
@@ -67,9 +78,9 @@ class Space:
         return [group.best(score, width) for group, width, score in asked]
 
     def ladders(self, profile: Profile, step: int) -> list[list[int]]:
-        """For each width, the values it may take, widest first: its own, then multiples of the step that are profiled."""
+        """For each width, the values it may take, widest first: its own, then profiled multiples of the step."""
         assert profile.nets is not None
-        units = {}
+        units: dict[int, int] = {}
         for group, followed in zip(self.groups, self.follows, strict=True):
             if followed is not None:
                 width, factor = followed
@@ -79,8 +90,8 @@ class Space:
             unit = units.get(width, own)
             ladders.append([own, *range((own - 1) // unit * unit, 0, -unit)])
         domains = {subject.id: subject.domain for subject in profile.nets.subjects}
-        for block, followed in zip(self.spec.blocks, self.spec.follows, strict=True):
-            for (width, factor), known in zip(followed, domains[block.kind.id], strict=True):
+        for block, axes in zip(self.spec.blocks, self.spec.follows, strict=True):
+            for (width, factor), known in zip(axes, domains[block.kind.id], strict=True):
                 own, *below = ladders[width]
                 ladders[width] = [own, *(value for value in below if factor * value in known)]
         return ladders
@@ -155,6 +166,19 @@ def prunable(ref: ModelRef) -> ModelRef:
     return replace(ref, widths=tuple(group.size for group in found), pruned=ref.original.widths)
 
 
+def prunable_ranges(ref: ModelRef, spec: ModelSpec, step: int) -> list[WidthRange]:
+    """What a profile must cover to prune a model: widths from an eighth of its own, in steps where these lead there."""
+    loaded = load(ref.original)
+    followed = {width for own in spec.follows for width, _ in own}
+    found = []
+    for place, group in enumerate(groups(loaded.module, loaded.inputs)):
+        unit = math.lcm(step, group.parts)
+        unit = group.parts if group.size % unit else unit
+        low = -(-group.size // (_NARROWEST * unit)) * unit
+        found.append(WidthRange(low if place in followed else group.size, group.size, unit))
+    return found
+
+
 def _given(model: nn.Module | ModelRef, example: Example | None) -> Loaded:
     if not isinstance(model, nn.Module) or example is None:
         raise RequestError("a module without example inputs", "give a batch, or its shape, batch first")
@@ -195,7 +219,7 @@ def _member_space(ref: ModelRef, loaded: Loaded, found: tuple[Group, ...]) -> Sp
             if follows[place] is not None or (factor * ref.widths[width], factor * half) != (group.size, size):
                 return None
             follows[place] = (width, factor)
-    return Space(loaded.module, loaded.inputs, spec, found, tuple(follows), ref)
+    return Space(loaded.module, loaded.inputs, spec, found, tuple(follows), ref, member=True)
 
 
 def _group_sizes(ref: ModelRef, width: int, value: int) -> list[int] | None:
@@ -205,4 +229,3 @@ def _group_sizes(ref: ModelRef, width: int, value: int) -> list[int] | None:
         return [group.size for group in groups(other.module, other.inputs)]
     except ModelError:
         return None
-

@@ -1,8 +1,8 @@
 """Which widths to choose: as much importance as a budget allows.
 
-A width's worth falls with the reciprocal of the importance that its channels still hold: taking from what little is left
-costs more than taking from plenty, so that no layer is starved. Steps are taken where they lose least worth per cost
-saved; at the end, what the budget leaves over is given back, step by step.
+A width's worth falls with the reciprocal of the importance that its channels still hold: taking from what little is
+left costs more than taking from plenty, so that no layer is starved. Steps are taken where they lose least worth per
+cost saved; at the end, what the budget leaves over is given back, step by step.
 """
 
 from __future__ import annotations
@@ -80,11 +80,17 @@ def narrowed_to(
     return _given_back(limit, rungs, ladders, worth, cost)
 
 
-def _given_back(limit: float, rungs: list[int], ladders: Ladders, worth: Sequence[Sequence[float]], cost: Cost) -> Choice:
+def _given_back(
+    limit: float, rungs: list[int], ladders: Ladders, worth: Sequence[Sequence[float]], cost: Cost
+) -> Choice:
     """Widens what the limit allows, the worthiest first, until nothing more fits."""
     while moves := [(v, n) for v in range(len(ladders)) for n in _JUMPS if rungs[v] >= n]:
         costs = cost(_widths(ladders, [_moved(rungs, v, -n) for v, n in moves]))
-        fitting = [(worth[v][rungs[v] - n] - worth[v][rungs[v]], v, n) for (v, n), c in zip(moves, costs, strict=True) if c <= limit]
+        fitting = [
+            (worth[v][rungs[v] - n] - worth[v][rungs[v]], v, n)
+            for (v, n), c in zip(moves, costs, strict=True)
+            if c <= limit
+        ]
         if not fitting:
             break
         _, v, n = max(fitting)
@@ -99,7 +105,9 @@ def drawn(limit: float, ladders: Ladders, cost: Cost, draw: np.random.Generator,
     own = np.array([ladder[0] for ladder in ladders], dtype=float)
     scales = np.linspace(0.0, 1.0 / shares.min(), tries)
     asked = np.minimum(own, scales[:, None] * shares * own)
-    widths = np.array([[_nearest(ladder, w) for ladder, w in zip(ladders, row, strict=True)] for row in asked], dtype=float)
+    widths = np.array(
+        [[_nearest(ladder, w) for ladder, w in zip(ladders, row, strict=True)] for row in asked], dtype=float
+    )
     costs = cost(widths)
     if not (costs <= limit).any():
         return None

@@ -116,7 +116,7 @@ class Sites:
 
 
 def tags_of(columns: Array) -> Array:
-    """Rows of up to four widths as single numbers, real where two of them suffice: a float holds two exactly, not three.
+    """Rows of up to four widths as single numbers: a float holds two of them exactly, a complex number four.
 
     Widths stay far below the radix.
     """

@@ -1,8 +1,8 @@
 """Channels that can only be removed together, and models narrowed by them: torch-pruning's dependency graph.
 
 A layer's outputs are the next one's inputs, and what is added or concatenated goes together: removing a channel
-means removing its share of every layer of its *group*. The graph is traced once, on two samples; what each layer has of a
-group is kept by the layer's name, so that copies of a model are narrowed without tracing them again.
+means removing its share of every layer of its *group*. The graph is traced once, on two samples; what each layer has of
+a group is kept by the layer's name, so that copies of a model are narrowed without tracing them again.
 """
 
 from __future__ import annotations
@@ -163,7 +163,9 @@ def _traced(library: Any, model: nn.Module, inputs: Inputs) -> Any:
             try:
                 with torch.enable_grad(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    return graph.build_dependency(model, given if isinstance(given, dict) else tuple(given), verbose=False)
+                    return graph.build_dependency(
+                        model, given if isinstance(given, dict) else tuple(given), verbose=False
+                    )
             except Exception as failed:  # noqa: BLE001 - the model's own code, and all of torch-pruning
                 error = failed
     finally:
@@ -242,7 +244,7 @@ def _parts(layer: Any) -> int:
     if isinstance(layer, nn.MultiheadAttention):
         return layer.num_heads
     if isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and layer.groups != layer.out_channels:
-        return layer.groups
+        return int(layer.groups)
     return 1
 
 

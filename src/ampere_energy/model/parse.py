@@ -89,8 +89,8 @@ def parse_groups(
     """The blocks of a model narrowed to some widths of its groups of channels, which the blocks follow.
 
     Groups that meet in no block are narrowed at once, so that few copies are recorded however many groups there are.
-    A group that the model cannot do without a channel of is followed by none; nor are those in which more groups meet in
-    one matrix than a kind may have widths (long concatenations).
+    A group that the model cannot do without a channel of is followed by none; nor are some of those that meet in one
+    matrix, where they are more than a kind may have widths (long concatenations).
 
     Args:
         model: the module, as wide as it was built.
@@ -122,7 +122,9 @@ def parse_groups(
         return _alike(tape, lambda: record(other, inputs, settings))
 
     pieces = cut(tape)
-    crowded = [place for place, own in enumerate(_touching(_touched(tape, pieces, found), pieces)) if len(own) > MOST_AXES]
+    crowded = [
+        place for place, own in enumerate(_touching(_touched(tape, pieces, found), pieces)) if len(own) > MOST_AXES
+    ]
     pieces = finer(tape, pieces, crowded)
     own, touched = extract(tape, pieces), _touched(tape, pieces, found)
     held = _held(_touching(touched, pieces))
@@ -343,4 +345,3 @@ def _place(tape: Tape, piece: Piece) -> str:
     paths = [owner.split(".") for owner in owners or matrices[:1]]
     common = [parts[0] for parts in itertools.takewhile(lambda p: len(set(p)) == 1, zip(*paths, strict=False))]
     return ".".join(common) or (owners or matrices or [tape.calls[piece.start].name])[0] or "model"
-

@@ -153,7 +153,9 @@ def _pruned(ref: ModelRef) -> Loaded:
     loaded = load(ref.original)
     found = groups(loaded.module, loaded.inputs)
     if len(found) != len(ref.widths):
-        raise WidthError(f"{ref.original} has {len(found)} groups of channels, not {len(ref.widths)}", "give one for each")
+        raise WidthError(
+            f"{ref.original} has {len(found)} groups of channels, not {len(ref.widths)}", "give one for each"
+        )
     kept = [some(group, width) for group, width in zip(found, ref.widths, strict=True)]
     return Loaded(narrowed(loaded.module, found, kept), loaded.inputs)
 
@@ -183,7 +185,7 @@ def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
     from torch import nn
 
     known = FAMILIES.get(ref.source)
-    factory = _find(known.builder if known else ref.source)
+    factory = find(known.builder if known else ref.source)
     if isinstance(factory, nn.Module):
         raise ModelError(f"{ref.source} is a module already", "name a function that returns it")
     sample = ref.input[1:] or (ref.inputs[0].shape[1:] if ref.inputs else ())
@@ -212,7 +214,8 @@ def needs_cuda(error: BaseException) -> str | None:
     return "the model asks for a GPU: let its factory build it on the CPU; AMPERE moves it where it trains"
 
 
-def _find(source: str) -> Callable[..., Any]:
+def find(source: str) -> Callable[..., Any]:
+    """The function that `path/to/file.py:name` or `package.module:name` names."""
     place, _, name = source.rpartition(":")
     if not place or not name:
         raise ModelError(f"{source!r} names no factory", "give path/to/file.py:factory or package.module:factory")
