@@ -15,6 +15,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ampere_energy.decide.prune import Pruned, load_pruned, prune
+    from ampere_energy.decide.space import parse_prunable
     from ampere_energy.fit.campaign import profile
     from ampere_energy.fit.profile import Profile, load
     from ampere_energy.fit.rules import Rules
@@ -24,18 +26,36 @@ if TYPE_CHECKING:
     from ampere_energy.predict.many import estimate_many
 
 __version__ = "0.1.0"
-__all__ = ["Estimate", "Profile", "Rules", "Training", "estimate", "estimate_many", "load", "parse", "profile"]
+__all__ = [
+    "Estimate",
+    "Profile",
+    "Pruned",
+    "Rules",
+    "Training",
+    "estimate",
+    "estimate_many",
+    "load",
+    "load_pruned",
+    "parse",
+    "parse_prunable",
+    "profile",
+    "prune",
+]
 
 _HOMES = {
     "Estimate": "ampere_energy.predict.estimate",
     "Profile": "ampere_energy.fit.profile",
+    "Pruned": "ampere_energy.decide.prune",
     "Rules": "ampere_energy.fit.rules",
     "Training": "ampere_energy.model.training",
     "estimate": "ampere_energy.predict.estimate",
     "estimate_many": "ampere_energy.predict.many",
     "load": "ampere_energy.fit.profile",
+    "load_pruned": "ampere_energy.decide.prune",
     "parse": "ampere_energy.model.parse",
+    "parse_prunable": "ampere_energy.decide.space",
     "profile": "ampere_energy.fit.campaign",
+    "prune": "ampere_energy.decide.prune",
 }
 
 

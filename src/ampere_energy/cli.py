@@ -541,8 +541,12 @@ def prune(
     ref = _ref(model, input, widths, _training(optimizer, mode or "eager", precision, channels_last, accumulate))
     others = [load_profile(name) for name in beside or ()]
     if is_bundle(profile):
+        from ampere_energy.bundled.about import entries, load_bundled
+
         chosen = _chosen(profile, ref, bool(input), bool(mode), approximate=False)
         ref, learnt = chosen.ref, chosen.profile
+        same = [name for name, about in entries(profile).items() if about.family == chosen.about.family]
+        others += [load_bundled(profile, name) for name in same if name != chosen.name]
     else:
         learnt = load_profile(profile)
     if verify and not device and is_bundle(profile):

@@ -169,9 +169,23 @@ def prunable(ref: ModelRef) -> ModelRef:
 def prunable_ranges(ref: ModelRef, spec: ModelSpec, step: int) -> list[WidthRange]:
     """What a profile must cover to prune a model: widths from an eighth of its own, in steps where these lead there."""
     loaded = load(ref.original)
+    return _ranges(groups(loaded.module, loaded.inputs), spec, step)
+
+
+def parse_prunable(
+    model: nn.Module, example: Example, *, training: Training | None = None, step: int = 1
+) -> tuple[ModelSpec, list[WidthRange]]:
+    """A module's blocks, which follow its groups of channels, and the widths a profile must cover to prune it."""
+    inputs = as_inputs(example)
+    found = groups_of(model, inputs, type(model).__name__)
+    spec = parse_groups(model, inputs, found, training=training)
+    return spec, _ranges(found, spec, step)
+
+
+def _ranges(groups: Sequence[Group], spec: ModelSpec, step: int) -> list[WidthRange]:
     followed = {width for own in spec.follows for width, _ in own}
     found = []
-    for place, group in enumerate(groups(loaded.module, loaded.inputs)):
+    for place, group in enumerate(groups):
         unit = math.lcm(step, group.parts)
         unit = group.parts if group.size % unit else unit
         low = -(-group.size // (_NARROWEST * unit)) * unit

@@ -240,9 +240,9 @@ def _group(library: Any, graph: Any, traced: Any, names: dict[nn.Module, str]) -
 def _parts(layer: Any) -> int:
     """In how many equal parts a layer's channels fall."""
     if isinstance(layer, nn.GroupNorm):
-        return layer.num_groups
+        return int(layer.num_groups)
     if isinstance(layer, nn.MultiheadAttention):
-        return layer.num_heads
+        return int(layer.num_heads)
     if isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and layer.groups != layer.out_channels:
         return int(layer.groups)
     return 1

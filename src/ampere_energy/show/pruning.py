@@ -41,10 +41,10 @@ def prune_table(pruned: Pruned) -> RenderableType:
     before, after = pruned.before, pruned.after
     if not pruned.changed:
         return Text(f"{before.model} is within a budget of {pruned.budget} as it is: nothing was removed")
-    title = (
+    title = Text(
         f"{before.model} on {before.device.name}: to {pruned.budget} by {pruned.guide}, {pruned.importance} importance"
     )
-    widths = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
+    widths = Table(show_edge=False, pad_edge=False)
     for name in ("width", "before", "after", "groups"):
         widths.add_column(name, justify="left" if name == "width" else "right")
     for row in pruned.widths:
@@ -89,7 +89,7 @@ def prune_table(pruned: Pruned) -> RenderableType:
         percent(work[1].parameters / work[0].parameters),
     )
     notes = [Text(note, style="dim") for note in (*pruned.notes, *_misses(pruned))]
-    return Group(widths, Text(), totals, *notes, Text(source(before.meter), style="dim"))
+    return Group(title, Text(), widths, Text(), totals, *notes, Text(source(before.meter), style="dim"))
 
 
 def _misses(pruned: Pruned) -> list[str]:
