@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ampere_energy.decide.prune import Pruned, load_pruned, prune
-    from ampere_energy.decide.space import parse_prunable
+    from ampere_energy.decide.space import prunable
     from ampere_energy.fit.campaign import profile
     from ampere_energy.fit.profile import Profile, load
     from ampere_energy.fit.rules import Rules
@@ -37,8 +37,8 @@ __all__ = [
     "load",
     "load_pruned",
     "parse",
-    "parse_prunable",
     "profile",
+    "prunable",
     "prune",
 ]
 
@@ -53,8 +53,8 @@ _HOMES = {
     "load": "ampere_energy.fit.profile",
     "load_pruned": "ampere_energy.decide.prune",
     "parse": "ampere_energy.model.parse",
-    "parse_prunable": "ampere_energy.decide.space",
     "profile": "ampere_energy.fit.campaign",
+    "prunable": "ampere_energy.decide.space",
     "prune": "ampere_energy.decide.prune",
 }
 

@@ -188,12 +188,8 @@ def profile(
 ) -> None:
     """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
     ref = _ref(model, input, widths, _training(optimizer, mode, precision, channels_last, accumulate))
-    if prunable:
-        from ampere_energy.decide.space import prunable as by_groups
-
-        if vary:
-            raise RequestError("--prunable with --vary", "give one of them")
-        ref = by_groups(ref)
+    if prunable and vary:
+        raise RequestError("--prunable with --vary", "give one of them")
     path = profile_path(name or default_name(model, device))
     log = path.with_suffix(".jsonl")
     from ampere_energy.fit.campaign import profile as run_campaign
@@ -210,8 +206,11 @@ def profile(
         budget_s=seconds(budget),
         rule=choice(Rule, rule, "--rule"),
     )
-    spec = replace(_spec(ref), name=model)
-    spec, ranges = _scope(ref, spec, width_step, vary)
+    if prunable:
+        ref, spec, ranges = _prunable(ref, width_step)
+    else:
+        spec, ranges = _scope(ref, _spec(ref), width_step, vary)
+    spec = replace(spec, name=model)
     kept = prepare_log(path, log, spec, resume, fresh)
     if kept:
         _say(f"the old log is kept as {kept}")
@@ -723,10 +722,6 @@ def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[Model
 
     if step < 1:
         raise RequestError(f"--width-step {step}", "give at least 1")
-    if ref.pruned is not None:
-        from ampere_energy.decide.space import prunable_ranges
-
-        return spec, prunable_ranges(ref, spec, step)
     known = FAMILIES.get(ref.source)
     if known:
         return spec, known.aligned(step).up_to(spec.widths)
@@ -738,6 +733,17 @@ def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[Model
     if not (vary or ref.widths):
         return replace(spec, widths=(), follows=()), []
     return spec, [WidthRange(1, width).aligned(step) for width in spec.widths]
+
+
+def _prunable(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[WidthRange]]:
+    """The model by its groups of channels, with the widths to cover so that it can be pruned."""
+    from ampere_energy.decide.space import prunable
+
+    if step < 1:
+        raise RequestError(f"--width-step {step}", "give at least 1")
+    with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}"):
+        space = prunable(ref)
+    return space.ref_of(space.spec.widths) or ref, space.spec, space.ranges(step)
 
 
 def _device(name: str, meter: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:

@@ -467,7 +467,7 @@ def _confirm(space: Space, foreseen: ModelSpec, module: nn.Module) -> None:
     )
     if found != wanted:
         raise ModelError(
-            f"the pruned {space.spec.name} has {found[0]:,} parameters and {found[1]:,} FLOPs, not the {wanted[0]:,} and "
-            f"{wanted[1]:,} that were estimated",
+            f"the pruned {space.spec.name} has {found[0]:,} parameters and {found[1]:,} FLOPs, not the {wanted[0]:,} "
+            f"and {wanted[1]:,} that were estimated",
             "report it with the model",
         )

@@ -77,6 +77,16 @@ class Space:
         asked = zip(self.groups, self.group_widths(widths), scores, strict=True)
         return [group.best(score, width) for group, width, score in asked]
 
+    def ranges(self, step: int = 1) -> list[WidthRange]:
+        """What a profile must cover to prune it: widths from an eighth of its own, in steps where these lead there."""
+        found = []
+        for group, followed in zip(self.groups, self.follows, strict=True):
+            unit = math.lcm(step, group.parts)
+            unit = group.parts if group.size % unit else unit
+            low = -(-group.size // (_NARROWEST * unit)) * unit
+            found.append(WidthRange(low if followed is not None else group.size, group.size, unit))
+        return found
+
     def ladders(self, profile: Profile, step: int) -> list[list[int]]:
         """For each width, the values it may take, widest first: its own, then profiled multiples of the step."""
         assert profile.nets is not None
@@ -97,6 +107,28 @@ class Space:
         return ladders
 
 
+def prunable(model: nn.Module | ModelRef, example: Example | None = None, training: Training | None = None) -> Space:
+    """The widths of a model's groups of channels, each by itself; profile them with its `spec` and `ranges`.
+
+    Args:
+        model: a module, with an example of its inputs; or a reference, which brings its own and how it is trained.
+        example: an input batch, its shape, or several inputs.
+        training: of a module, how it will be trained.
+
+    Raises:
+        RequestError: the model has no channels that could be removed.
+    """
+    ref = model if isinstance(model, ModelRef) else None
+    loaded = load(ref) if ref is not None else _given(model, example)
+    name = str(ref) if ref is not None else type(loaded.module).__name__
+    found = _groups(loaded, name)
+    settings = ref.training if ref is not None else training
+    spec = parse_groups(loaded.module, loaded.inputs, found, training=settings, name=name)
+    free = {width for followed in spec.follows for width, _ in followed}
+    follows = tuple((place, 1) if place in free else None for place in range(len(found)))
+    return Space(loaded.module, loaded.inputs, spec, found, follows, ref)
+
+
 def space_of(
     model: nn.Module | ModelRef, example: Example | None, profile: Profile, training: Training | None = None
 ) -> Space:
@@ -114,20 +146,13 @@ def space_of(
     """
     if profile.nets is None:
         raise RequestError(f"the profile was made by the method {profile.method}", "profile with --method ampere")
-    ref = model if isinstance(model, ModelRef) else None
-    loaded = load(ref) if ref is not None else _given(model, example)
-    settings = ref.training if ref is not None else training or profile.training
-    found = groups_of(loaded.module, loaded.inputs, str(ref) if ref is not None else type(loaded.module).__name__)
-    name = str(ref) if ref is not None else ""
-    spec = parse_groups(loaded.module, loaded.inputs, found, training=settings, name=name)
+    space = prunable(model, example, training or profile.training)
+    spec, ref = space.spec, space.ref
     same_training(spec, profile)
-    free = {width for followed in spec.follows for width, _ in followed}
-    follows = tuple((place, 1) if place in free else None for place in range(len(found)))
-    space = Space(loaded.module, loaded.inputs, spec, found, follows, ref)
     if _known(spec, profile):
         return space
     if ref is not None and ref.widths:
-        of_family = _member_space(ref, loaded, found)
+        of_family = _member_space(ref, space)
         if of_family is not None and _known(of_family.spec, profile):
             return of_family
     missing = [b for b in spec.blocks if profile.nets.find(b.kind.id) is None]
@@ -138,16 +163,12 @@ def space_of(
     )
 
 
-def groups_of(model: nn.Module, inputs: Inputs, name: str) -> tuple[Group, ...]:
-    """The groups of a model, at least one.
-
-    Raises:
-        RequestError: it has none; says what can be done instead.
-    """
-    found = groups(model, inputs)
+def _groups(loaded: Loaded, name: str) -> tuple[Group, ...]:
+    """The groups of a model, at least one; where it has none, says what can be done instead."""
+    found = groups(loaded.module, loaded.inputs)
     if found:
         return found
-    layers = recurrent(model)
+    layers = recurrent(loaded.module)
     if layers:
         raise RequestError(
             f"{name} has {' and '.join(layers)} layers, whose channels torch-pruning cannot remove",
@@ -157,40 +178,6 @@ def groups_of(model: nn.Module, inputs: Inputs, name: str) -> tuple[Group, ...]:
         f"{name} has no channels that can be removed without changing its result",
         "give smaller --widths to its factory, or use ampere search",
     )
-
-
-def prunable(ref: ModelRef) -> ModelRef:
-    """The reference whose widths are those of the model's groups of channels, all of them."""
-    loaded = load(ref.original)
-    found = groups_of(loaded.module, loaded.inputs, str(ref.original))
-    return replace(ref, widths=tuple(group.size for group in found), pruned=ref.original.widths)
-
-
-def prunable_ranges(ref: ModelRef, spec: ModelSpec, step: int) -> list[WidthRange]:
-    """What a profile must cover to prune a model: widths from an eighth of its own, in steps where these lead there."""
-    loaded = load(ref.original)
-    return _ranges(groups(loaded.module, loaded.inputs), spec, step)
-
-
-def parse_prunable(
-    model: nn.Module, example: Example, *, training: Training | None = None, step: int = 1
-) -> tuple[ModelSpec, list[WidthRange]]:
-    """A module's blocks, which follow its groups of channels, and the widths a profile must cover to prune it."""
-    inputs = as_inputs(example)
-    found = groups_of(model, inputs, type(model).__name__)
-    spec = parse_groups(model, inputs, found, training=training)
-    return spec, _ranges(found, spec, step)
-
-
-def _ranges(groups: Sequence[Group], spec: ModelSpec, step: int) -> list[WidthRange]:
-    followed = {width for own in spec.follows for width, _ in own}
-    found = []
-    for place, group in enumerate(groups):
-        unit = math.lcm(step, group.parts)
-        unit = group.parts if group.size % unit else unit
-        low = -(-group.size // (_NARROWEST * unit)) * unit
-        found.append(WidthRange(low if place in followed else group.size, group.size, unit))
-    return found
 
 
 def _given(model: nn.Module | ModelRef, example: Example | None) -> Loaded:
@@ -214,9 +201,9 @@ def _known(spec: ModelSpec, profile: Profile) -> bool:
     return True
 
 
-def _member_space(ref: ModelRef, loaded: Loaded, found: tuple[Group, ...]) -> Space | None:
+def _member_space(ref: ModelRef, space: Space) -> Space | None:
     """The space of a family's or factory's own widths; None where some group follows none or several of them."""
-    spec = parse_ref(ref)
+    spec, found = parse_ref(ref), space.groups
     varied = {width for followed in spec.follows for width, _ in followed}
     follows: list[tuple[int, int] | None] = [None] * len(found)
     for width in varied:
@@ -233,7 +220,7 @@ def _member_space(ref: ModelRef, loaded: Loaded, found: tuple[Group, ...]) -> Sp
             if follows[place] is not None or (factor * ref.widths[width], factor * half) != (group.size, size):
                 return None
             follows[place] = (width, factor)
-    return Space(loaded.module, loaded.inputs, spec, found, tuple(follows), ref, member=True)
+    return replace(space, spec=spec, follows=tuple(follows), member=True)
 
 
 def _group_sizes(ref: ModelRef, width: int, value: int) -> list[int] | None:

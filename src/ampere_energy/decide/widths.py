@@ -18,6 +18,8 @@ Ladders = Sequence[Sequence[int]]
 Cost = Callable[[Array], Array]
 """What models cost, by their widths: (N, widths) to (N,)."""
 _AT_ONCE = 0.2  # of what is still to be saved, before costs are looked at again
+_TRADES = (1, 2, 4, 8, 16)
+_FEW = 12
 _JUMPS = (1, 2, 4)  # rungs, so that a step that does not pay by itself does not stand in the way
 
 
@@ -83,18 +85,21 @@ def narrowed_to(
 def _given_back(
     limit: float, rungs: list[int], ladders: Ladders, worth: Sequence[Sequence[float]], cost: Cost
 ) -> Choice:
-    """Widens what the limit allows, the worthiest first, until nothing more fits."""
-    while moves := [(v, n) for v in range(len(ladders)) for n in _JUMPS if rungs[v] >= n]:
-        costs = cost(_widths(ladders, [_moved(rungs, v, -n) for v, n in moves]))
-        fitting = [
-            (worth[v][rungs[v] - n] - worth[v][rungs[v]], v, n)
-            for (v, n), c in zip(moves, costs, strict=True)
-            if c <= limit
+    """Widens what the limit allows, the worthiest first; where widths are few, also one at another's expense."""
+    while True:
+        moves = [{v: -n} for v in range(len(ladders)) for n in _JUMPS if rungs[v] >= n]
+        if len(ladders) <= _FEW:
+            lower = [(v, n) for v, ladder in enumerate(ladders) for n in _TRADES if rungs[v] + n < len(ladder)]
+            moves += [{**up, v: n} for v, n in lower for up in moves if v not in up]
+        asked = [[rung + move.get(v, 0) for v, rung in enumerate(rungs)] for move in moves]
+        gains = [
+            sum(worth[v][row[v]] - worth[v][rungs[v]] for v in move) for move, row in zip(moves, asked, strict=True)
         ]
+        costs = cost(_widths(ladders, asked)).tolist() if asked else []
+        fitting = [(gain, row) for gain, row, c in zip(gains, asked, costs, strict=True) if c <= limit and gain > 0]
         if not fitting:
             break
-        _, v, n = max(fitting)
-        rungs = _moved(rungs, v, -n)
+        rungs = max(fitting)[1]
     widths = _widths(ladders, [rungs])
     return Choice(tuple(int(w) for w in widths[0]), float(cost(widths)[0]), True)
 

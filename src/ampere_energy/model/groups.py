@@ -24,6 +24,7 @@ from ampere_energy.model.objective import Inputs, called, mapped, tensors_in
 _SAMPLES = 2
 _PATIENCE_S = 60.0
 Shapes = list[torch.Size]
+_GIVERS = (nn.modules.conv._ConvNd, nn.Linear)
 _INSTEAD = "profile narrower members of it instead, by a factory with --widths"
 Kept = Sequence[Sequence[int]]
 """For each group, which of its channels stay."""
@@ -53,7 +54,7 @@ class Group:
     """Channels that are removed together.
 
     Attributes:
-        name: the layer that gives them.
+        name: the first layer that gives them.
         size: how many there are.
         parts: in how many equal parts they fall (heads, groups of a convolution), which stay equal.
         shares: what each layer has of them.
@@ -234,7 +235,9 @@ def _group(library: Any, graph: Any, traced: Any, names: dict[nn.Module, str]) -
         parts = math.lcm(parts, _parts(node.module))
     if not read or apart % parts:
         return None
-    return Group(names[root.target.module], apart, parts, tuple(shares), traced, fold)
+    giving = {share.layer for share in shares if share.gives}
+    name = next(names[m] for m in graph.model.modules() if names[m] in giving and isinstance(m, _GIVERS))
+    return Group(name, apart, parts, tuple(shares), traced, fold)
 
 
 def _parts(layer: Any) -> int:

@@ -110,8 +110,6 @@ def parse_groups(
     tape = record(narrow, inputs, settings)
     about = settings, name or type(model).__name__, _unused(narrow, tape)
     spec = _chained(_assemble(tape, cut(tape), *about))
-    if spec.widths == widths:
-        return spec
     shapes, weights = result_shapes(copy.deepcopy(narrow), inputs), sum(1 for _ in narrow.parameters())
 
     def sibling(moves: Mapping[int, int]) -> Tape | None:
@@ -121,6 +119,9 @@ def parse_groups(
             return None
         return _alike(tape, lambda: record(other, inputs, settings))
 
+    each = {place: step for place, group in enumerate(found) if (step := _group_step(group, widths[place]))}
+    if spec.widths == widths and sibling(each) is not None:
+        return spec
     pieces = cut(tape)
     crowded = [
         place for place, own in enumerate(_touching(_touched(tape, pieces, found), pieces)) if len(own) > MOST_AXES
@@ -128,8 +129,7 @@ def parse_groups(
     pieces = finer(tape, pieces, crowded)
     own, touched = extract(tape, pieces), _touched(tape, pieces, found)
     held = _held(_touching(touched, pieces))
-    free = (place for place in range(len(found)) if place not in held)
-    steps = {place: step for place in free if (step := _group_step(found[place], widths[place]))}
+    steps = {place: step for place, step in each.items() if place not in held}
     columns: dict[int, list[Program]] = {}
     lots = _apart(touched, steps)
     while lots:

@@ -52,7 +52,7 @@ def prune_table(pruned: Pruned) -> RenderableType:
         widths.add_row(row.name, str(row.before), str(row.after), str(row.groups), style=style)
     totals = Table(show_edge=False, pad_edge=False)
     for name in ("", "before", "after", "share"):
-        totals.add_column(name, justify="left" if not name else "right")
+        totals.add_column(name, justify="left" if not name else "right", no_wrap=True)
     work = pruned.work_before, pruned.work_after
     low, high = after.interval_j
     totals.add_row(
@@ -65,7 +65,7 @@ def prune_table(pruned: Pruned) -> RenderableType:
         f"… {after.level:.0%} interval",
         _interval(before),
         _interval(after),
-        f"{percent(low / before.energy_j)} to {percent(high / before.energy_j)}",
+        f"{100 * low / before.energy_j:.1f} – {percent(high / before.energy_j)}",
     )
     if pruned.measured is not None:
         first, last = pruned.measured
@@ -102,7 +102,7 @@ def _misses(pruned: Pruned) -> list[str]:
 
 def _interval(estimate: Estimate) -> str:
     low, high = estimate.interval_j
-    return f"{si(low, 'J')} to {si(high, 'J')}"
+    return f"{si(low, 'J')} – {si(high, 'J')}"
 
 
 def prune_json(pruned: Pruned, reward: Reward, folder: str) -> dict[str, Any]:
