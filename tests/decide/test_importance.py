@@ -62,6 +62,7 @@ def test_by_what_the_loss_would_change_by(model: nn.Sequential) -> None:
     assert order(second)[-1] == 2
     assert second[2] == pytest.approx(4.0)
     assert all(parameter.grad is None for parameter in model.parameters())
+    assert float(model[1].running_mean.abs().sum()) == 0.0  # as it was
     blind = scores(model, found, INPUTS, Importance.TAYLOR)[1]
     assert min(blind) > 0 or sum(value > 0 for value in blind) > 1
 

@@ -9,9 +9,11 @@ import torch
 from torch import nn
 
 from ampere_energy.errors import RequestError
-from ampere_energy.model.groups import Group, torch_pruning
+from ampere_energy.model.groups import Group, few, torch_pruning
 from ampere_energy.model.objective import Inputs, called, objective
+from ampere_energy.model.record import in_training, unchanged
 
+_SAMPLES = 16
 Loss = Callable[[nn.Module], torch.Tensor]
 
 
@@ -59,7 +61,9 @@ def scores(
     before = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()
     try:
-        (loss(model) if loss is not None else random_loss(model, inputs, seed)).backward()  # type: ignore[no-untyped-call]
+        with unchanged(model), in_training(model):
+            lost = loss(model) if loss is not None else random_loss(model, inputs, seed)
+            lost.backward()  # type: ignore[no-untyped-call]
         for parameter in model.parameters():  # frozen, or not reached: it changes no loss
             parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         taylor = library.GroupTaylorImportance()
@@ -70,7 +74,8 @@ def scores(
 
 
 def random_loss(model: nn.Module, inputs: Inputs, seed: int = 0) -> torch.Tensor:
-    """The model's own loss of example inputs, towards random targets where it has none."""
+    """The model's own loss of some example inputs, towards random targets where it has none."""
+    inputs = few(inputs, _SAMPLES)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         goal = objective(model, called(model, inputs), inputs)

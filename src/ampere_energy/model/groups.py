@@ -11,7 +11,7 @@ import copy
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch import nn
 
 from ampere_energy.errors import ModelError, RequestError, WidthError
 from ampere_energy.model.objective import Inputs, called, mapped, tensors_in
+from ampere_energy.model.record import in_training, unchanged
 
 _SAMPLES = 2
 _PATIENCE_S = 60.0
@@ -147,36 +148,32 @@ def some(group: Group, width: int) -> list[int]:
 def result_shapes(model: nn.Module, inputs: Inputs) -> Shapes | None:
     """The shapes that a model gives for two samples; None where it does not run."""
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with unchanged(model), torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return [tensor.shape for tensor in tensors_in(called(model, _few(inputs)))]
+            return [tensor.shape for tensor in tensors_in(called(model, few(inputs)))]
     except Exception:  # noqa: BLE001 - a model may raise anything where it counts on its widths
         return None
 
 
+def few(inputs: Inputs, samples: int = _SAMPLES) -> Inputs:
+    """The first samples of inputs that all have as many, else all of them."""
+    batches = {tensor.shape[0] for tensor in tensors_in(inputs) if tensor.dim()}
+    return mapped(inputs, lambda tensor: tensor[:samples] if tensor.dim() else tensor) if len(batches) == 1 else inputs
+
+
 def _traced(library: Any, model: nn.Module, inputs: Inputs) -> Any:
-    modes = {module: module.training for module in model.modules()}
-    state = copy.deepcopy(dict(model.named_buffers()))
     error: Exception | None = None
-    try:
-        for given in (_few(inputs), inputs):
-            graph = library.DependencyGraph()
-            try:
-                with torch.enable_grad(), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    return graph.build_dependency(
-                        model, given if isinstance(given, dict) else tuple(given), verbose=False
-                    )
-            except Exception as failed:  # noqa: BLE001 - the model's own code, and all of torch-pruning
-                error = failed
-    finally:
-        for module, training in modes.items():
-            module.training = training
-        for name, buffer in model.named_buffers():
-            buffer.data.copy_(state[name])
+    for given in (few(inputs), inputs):
+        graph = library.DependencyGraph()
+        try:
+            with unchanged(model), in_training(model), torch.enable_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                example = dict(given) if isinstance(given, Mapping) else tuple(given)
+                return graph.build_dependency(model, example, verbose=False)
+        except Exception as failed:  # noqa: BLE001 - the model's own code, and all of torch-pruning
+            error = failed
     raise ModelError(
-        f"torch-pruning cannot trace {type(model).__name__} ({type(error).__name__}: {error})",
-        _INSTEAD,
+        f"torch-pruning cannot trace {type(model).__name__} ({type(error).__name__}: {error})", _INSTEAD
     ) from error
 
 
@@ -195,12 +192,6 @@ def _watch(graph: Any, until_s: float) -> None:
     for node in graph.module2node.values():
         node.dependencies = _Watched(node.dependencies)
         node.dependencies.until_s = until_s
-
-
-def _few(inputs: Inputs) -> Inputs:
-    """The first samples: channels do not depend on how many there are."""
-    batches = {tensor.shape[0] for tensor in tensors_in(inputs) if tensor.dim()}
-    return mapped(inputs, lambda tensor: tensor[:_SAMPLES] if tensor.dim() else tensor) if len(batches) == 1 else inputs
 
 
 def _group(library: Any, graph: Any, traced: Any, names: dict[nn.Module, str]) -> Group | None:

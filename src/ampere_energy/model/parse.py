@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -110,12 +109,12 @@ def parse_groups(
     tape = record(narrow, inputs, settings)
     about = settings, name or type(model).__name__, _unused(narrow, tape)
     spec = _chained(_assemble(tape, cut(tape), *about))
-    shapes, weights = result_shapes(copy.deepcopy(narrow), inputs), sum(1 for _ in narrow.parameters())
+    shapes, weights = result_shapes(narrow, inputs), sum(1 for _ in narrow.parameters())
 
     def sibling(moves: Mapping[int, int]) -> Tape | None:
         moved = [some(g, w + moves.get(place, 0)) for place, (g, w) in enumerate(zip(found, widths, strict=True))]
         other = narrowed(model, found, moved)
-        if sum(1 for _ in other.parameters()) != weights or result_shapes(copy.deepcopy(other), inputs) != shapes:
+        if sum(1 for _ in other.parameters()) != weights or result_shapes(other, inputs) != shapes:
             return None
         return _alike(tape, lambda: record(other, inputs, settings))
 
