@@ -113,6 +113,26 @@ def test_what_a_recurrent_layer_reads_stays() -> None:
     assert recurrent(loaded.module) == ["LSTM"]
 
 
+class Mixed(nn.Module):
+    def __init__(self, layer: type[nn.RNNBase]) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(4, 16, 3, padding=1), nn.Conv1d(16, 24, 3, padding=1)
+        self.steps = layer(24, 12, batch_first=True)  # type: ignore[arg-type]
+        self.third, self.last = nn.Linear(12, 20), nn.Linear(20, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, _ = self.steps(self.second(self.first(x).relu()).transpose(1, 2))
+        scores: torch.Tensor = self.last(self.third(y[:, -1]).relu())
+        return scores
+
+
+def test_a_model_is_pruned_around_its_lstm() -> None:
+    inputs = (torch.randn(4, 4, 10),)
+    assert [group.name for group in groups(Mixed(nn.LSTM), inputs)] == ["first", "third"]
+    with pytest.raises(ModelError, match=r"cannot follow the channels of Mixed \(it has GRU layers\)"):
+        groups(Mixed(nn.GRU), inputs)
+
+
 def test_a_graph_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module_under_test, "_PATIENCE_S", 0.3)
     model, inputs = diffusion_unet()

@@ -110,6 +110,12 @@ def groups(model: nn.Module, inputs: Inputs) -> tuple[Group, ...]:
         raise ModelError(
             f"torch-pruning comes to no end in following the channels of {type(model).__name__}", _INSTEAD
         ) from error
+    except Exception as error:
+        unknown = " and ".join(recurrent(model))
+        why = f"it has {unknown} layers" if unknown else f"{type(error).__name__}: {error}"
+        raise ModelError(
+            f"torch-pruning cannot follow the channels of {type(model).__name__} ({why})", _INSTEAD
+        ) from error
     return tuple(sorted((group for group in found if group is not None), key=lambda group: order[group.name]))
 
 
