@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ampere_energy.decide.prune import load_pruned
+from ampere_energy.decide.pruned import load_pruned
 from test_cli import ampere, answer
 
 MINE = """

@@ -15,7 +15,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ampere_energy.decide.prune import Pruned, load_pruned, prune
+    from ampere_energy.decide.prune import prune
+    from ampere_energy.decide.pruned import Pruned, load_pruned
     from ampere_energy.decide.space import prunable
     from ampere_energy.fit.campaign import profile
     from ampere_energy.fit.profile import Profile, load
@@ -45,13 +46,13 @@ __all__ = [
 _HOMES = {
     "Estimate": "ampere_energy.predict.estimate",
     "Profile": "ampere_energy.fit.profile",
-    "Pruned": "ampere_energy.decide.prune",
+    "Pruned": "ampere_energy.decide.pruned",
     "Rules": "ampere_energy.fit.rules",
     "Training": "ampere_energy.model.training",
     "estimate": "ampere_energy.predict.estimate",
     "estimate_many": "ampere_energy.predict.many",
     "load": "ampere_energy.fit.profile",
-    "load_pruned": "ampere_energy.decide.prune",
+    "load_pruned": "ampere_energy.decide.pruned",
     "parse": "ampere_energy.model.parse",
     "profile": "ampere_energy.fit.campaign",
     "prunable": "ampere_energy.decide.space",

@@ -551,8 +551,9 @@ def prune(
     if verify and not device and is_bundle(profile):
         raise RequestError(f"--verify with the bundle {profile}", "say on which --device")
     from ampere_energy.decide.importance import Importance
-    from ampere_energy.decide.prune import Budget, Guide, favourable, load_weights, verified
+    from ampere_energy.decide.prune import favourable
     from ampere_energy.decide.prune import prune as run
+    from ampere_energy.decide.pruned import Budget, Guide, load_weights, verified
     from ampere_energy.decide.reward import reward
     from ampere_energy.decide.space import space_of
     from ampere_energy.model.source import find

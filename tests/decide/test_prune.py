@@ -11,7 +11,8 @@ from torch import nn
 
 import ampere_energy
 from ampere_energy.decide.importance import Importance
-from ampere_energy.decide.prune import Budget, Guide, Pruned, load_pruned, prune, verified
+from ampere_energy.decide.prune import prune
+from ampere_energy.decide.pruned import Budget, Guide, Pruned, load_pruned, verified
 from ampere_energy.decide.space import Space, space_of
 from ampere_energy.errors import CoverageError, FileError, RequestError
 from ampere_energy.fit.profile import Profile

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from ampere_energy.decide.widths import cheapest, drawn, narrowed_to
+from ampere_energy.decide.chance import drawn
+from ampere_energy.decide.widths import cheapest, narrowed_to
 from ampere_energy.fit.physics import Array
 
 LADDERS = [list(range(64, 0, -8)), list(range(128, 0, -8)), list(range(32, 0, -8))]

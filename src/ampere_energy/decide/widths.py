@@ -104,26 +104,6 @@ def _given_back(
     return Choice(tuple(int(w) for w in widths[0]), float(cost(widths)[0]), True)
 
 
-def drawn(limit: float, ladders: Ladders, cost: Cost, draw: np.random.Generator, tries: int = 64) -> Choice | None:
-    """Widths by chance that meet a limit: random shares, all scaled until they just fit; None where they never do."""
-    shares = draw.uniform(0.1, 1.0, len(ladders))
-    own = np.array([ladder[0] for ladder in ladders], dtype=float)
-    scales = np.linspace(0.0, 1.0 / shares.min(), tries)
-    asked = np.minimum(own, scales[:, None] * shares * own)
-    widths = np.array(
-        [[_nearest(ladder, w) for ladder, w in zip(ladders, row, strict=True)] for row in asked], dtype=float
-    )
-    costs = cost(widths)
-    if not (costs <= limit).any():
-        return None
-    chosen = int(np.argmax(np.where(costs <= limit, costs, -np.inf)))
-    return Choice(tuple(int(w) for w in widths[chosen]), float(costs[chosen]), True)
-
-
-def _nearest(ladder: Sequence[int], width: float) -> int:
-    return min(ladder, key=lambda value: abs(value - width))
-
-
 def _moved(rungs: Sequence[int], width: int, by: int) -> list[int]:
     return [rung + by if place == width else rung for place, rung in enumerate(rungs)]
 

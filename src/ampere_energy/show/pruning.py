@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ampere_energy.decide.prune import Guide, Pruned
+from ampere_energy.decide.pruned import Guide, Pruned
 from ampere_energy.decide.reward import PAYS, Reward, Setting
 from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import Estimate
@@ -38,12 +38,11 @@ def reward_words(reward: Reward) -> list[str]:
 
 def prune_table(pruned: Pruned) -> RenderableType:
     """`ampere prune`."""
-    before, after = pruned.before, pruned.after
+    before, after, aim = pruned.before, pruned.after, pruned.aim
     if not pruned.changed:
-        return Text(f"{before.model} is within a budget of {pruned.budget} as it is: nothing was removed")
-    title = Text(
-        f"{before.model} on {before.device.name}: to {pruned.budget} by {pruned.guide}, {pruned.importance} importance"
-    )
+        return Text(f"{before.model} is within a budget of {aim.budget} as it is: nothing was removed")
+    how = f"to {aim.budget} by {aim.guide}, {aim.importance} importance"
+    title = Text(f"{before.model} on {before.device.name}: {how}")
     widths = Table(show_edge=False, pad_edge=False)
     for name in ("width", "before", "after", "groups"):
         widths.add_column(name, justify="left" if name == "width" else "right")
@@ -95,9 +94,10 @@ def prune_table(pruned: Pruned) -> RenderableType:
 def _misses(pruned: Pruned) -> list[str]:
     """What a nominal budget of FLOPs leaves unsaid."""
     reached = pruned.after.energy_j / pruned.before.energy_j
-    if pruned.guide is not Guide.FLOPS or pruned.budget.share is None or reached <= pruned.budget.share:
+    budget = pruned.aim.budget
+    if pruned.aim.guide is not Guide.FLOPS or budget.share is None or reached <= budget.share:
         return []
-    return [f"{pruned.budget} of the FLOPs are {percent(reached)} of the energy here: --guide ampere keeps to joules"]
+    return [f"{budget} of the FLOPs are {percent(reached)} of the energy here: --guide ampere keeps to joules"]
 
 
 def _interval(estimate: Estimate) -> str:
@@ -111,11 +111,11 @@ def prune_json(pruned: Pruned, reward: Reward, folder: str) -> dict[str, Any]:
         "model": pruned.before.model,
         "device": encode(pruned.before.device),
         "basis": pruned.before.basis.value,
-        "guide": pruned.guide.value,
-        "importance": pruned.importance.value,
-        "budget": {"share": pruned.budget.share, "energy_j": pruned.budget.joules},
-        "aim": "mean" if pruned.mean else "upper",
-        "step": pruned.step,
+        "guide": pruned.aim.guide.value,
+        "importance": pruned.aim.importance.value,
+        "budget": {"share": pruned.aim.budget.share, "energy_j": pruned.aim.budget.joules},
+        "aim": "mean" if pruned.aim.mean else "upper",
+        "step": pruned.aim.step,
         "changed": pruned.changed,
         "widths": [encode(row) for row in pruned.widths],
         "groups": dict(pruned.group_widths),
