@@ -559,7 +559,8 @@ def prune(
     from ampere_energy.model.source import find
     from ampere_energy.show.pruning import prune_json, prune_table, reward_words
 
-    allowed = Budget(share(budget, "--budget")) if not budget.rstrip().endswith("J") else Budget(joules=joules(budget))
+    energy = any(letter.isalpha() for letter in budget)
+    allowed = Budget(joules=joules(budget, "--budget")) if energy else Budget(share=share(budget, "--budget"))
     chosen_by, kept_by = choice(Guide, guide, "--guide"), choice(Importance, importance, "--importance")
     step = favourable(learnt) if step is None else step
     with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}") as status:
@@ -592,6 +593,8 @@ def prune(
         if verify and pruned.changed:
             from ampere_energy.measure.devices import reopen
 
+            if busy := _busy(device or learnt.device.name):
+                _say(busy)
             named = _device(device, meter, watts_per_core, threads) if device else None
             with named or contextlib.closing(reopen(learnt.device, learnt.meter)) as opened:
                 pruned = verified(pruned, opened, status.update)
