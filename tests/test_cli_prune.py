@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,35 @@ def test_the_table_says_what_was_promised_and_what_was_found(folder: Path) -> No
     assert "60 % of the FLOPs are" in flops
 
 
+def test_refining_measures_and_teaches_the_profile(folder: Path) -> None:
+    shutil.copy(folder / "mine.json", folder / "taught.json")
+    shutil.copy(folder / "mine.jsonl", folder / "taught.jsonl")
+    lines = len((folder / "taught.jsonl").read_text().splitlines())
+    done = ampere("prune", *MODEL, "--profile", "taught.json", "--budget", "60%", "--refine", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert 0.56 <= record["measured"]["share"] <= 0.6
+    assert record["budget"] == {"share": 0.6, "energy_j": None}
+    assert record["aim"] == "mean"
+    assert "measured on the way" in record["notes"][-1]
+    assert "added to taught.json" in done.stderr
+    assert len((folder / "taught.jsonl").read_text().splitlines()) >= lines + 2
+    again = answer(
+        "profile",
+        *MODEL,
+        "--device",
+        "simulated:0.01",
+        "--prunable",
+        "--width-step",
+        "8",
+        "--out",
+        "taught.json",
+        "--resume",
+        cwd=folder,
+    )
+    assert again["complete"]
+
+
 def test_other_guides_and_importances(folder: Path) -> None:
     taylor = answer("prune", *KNOWN, "--budget", "70%", "--importance", "taylor", "--mean", cwd=folder)
     assert (taylor["aim"], taylor["importance"]) == ("mean", "taylor")
@@ -128,6 +158,8 @@ def test_budgets_that_are_met_or_cannot_be(folder: Path) -> None:
         (("prune", *KNOWN, "--budget", "50%", "--importance", "l3"), 2, "choose from random, l1, l2, bn, taylor"),
         (("prune", *KNOWN, "--budget", "0.1J", "--guide", "flops"), 2, "FLOPs know no joules"),
         (("prune", "cnn5", "--profile", "nvidia-h200", "--budget", "50%", "--verify"), 2, "say on which --device"),
+        (("prune", "cnn5", "--profile", "nvidia-h200", "--budget", "50%", "--refine"), 2, "nvidia-h200 is bundled"),
+        (("prune", *KNOWN, "--budget", "50%", "--refine", "--guide", "flops"), 2, "--refine with --guide flops"),
     ],
 )
 def test_bad_requests(folder: Path, arguments: tuple[str, ...], code: int, told: str) -> None:

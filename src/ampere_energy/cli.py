@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -40,6 +41,9 @@ from ampere_energy.errors import AmpereError, CoverageError, DeviceError, FileEr
 
 if TYPE_CHECKING:
     from ampere_energy.bundled.choose import Choice
+    from ampere_energy.decide.pruned import Budget, Pruned
+    from ampere_energy.decide.refine import Choose
+    from ampere_energy.decide.space import Space
     from ampere_energy.fit.profile import Profile
     from ampere_energy.measure.devices import Device
     from ampere_energy.model.blocks import ModelSpec
@@ -529,6 +533,9 @@ def prune(
     seed: Annotated[int, typer.Option(help="Of what is drawn by chance.")] = 0,
     beside: Annotated[list[str] | None, typer.Option(help="Profiles with other settings, to compare.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Measure the original and the pruned model.")] = False,
+    refine: Annotated[
+        bool, typer.Option("--refine", help="Measure, teach the profile, choose anew until inside the budget.")
+    ] = False,
     device: Annotated[str, typer.Option("--device", help="Of --verify [default: the profile's].")] = "",
     meter: MeterName = "",
     watts_per_core: Watts = None,
@@ -539,7 +546,7 @@ def prune(
     """Prunes a model until a training step costs what a budget allows, as estimated from a profile."""
     ref = _ref(model, input, widths, _training(optimizer, mode or "eager", precision, channels_last, accumulate))
     others = [load_profile(name) for name in beside or ()]
-    if is_bundle(profile):
+    if is_bundle(profile) and not refine:
         from ampere_energy.bundled.about import entries, load_bundled
 
         chosen = _chosen(profile, ref, bool(input), bool(mode), approximate=False)
@@ -547,7 +554,10 @@ def prune(
         same = [name for name, about in entries(profile).items() if about.family == chosen.about.family]
         others += [load_bundled(profile, name) for name in same if name != chosen.name]
     else:
-        learnt = load_profile(profile)
+        learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
+    if refine and (device or guide == "flops"):
+        given = f"--device {device}" if device else "--guide flops"
+        raise RequestError(f"--refine with {given}", "refining is for joules, on the device that was profiled")
     if verify and not device and is_bundle(profile):
         raise RequestError(f"--verify with the bundle {profile}", "say on which --device")
     from ampere_energy.decide.importance import Importance
@@ -556,6 +566,7 @@ def prune(
     from ampere_energy.decide.pruned import Budget, Guide, load_weights, verified
     from ampere_energy.decide.reward import reward
     from ampere_energy.decide.space import space_of
+    from ampere_energy.measure.devices import reopen
     from ampere_energy.model.source import find
     from ampere_energy.show.pruning import prune_json, prune_table, reward_words
 
@@ -574,14 +585,13 @@ def prune(
         worth = reward(space, learnt, step, others)
         for line in reward_words(worth):
             _say(line)
-        pruned = run(
+        choose = partial(
+            run,
             space,
             None,
-            learnt,
-            allowed,
             guide=chosen_by,
             importance=kept_by,
-            mean=mean,
+            mean=mean or refine,
             step=step,
             level=level,
             loss=find(loss) if loss else None,
@@ -590,9 +600,11 @@ def prune(
             seed=seed,
             observe=status.update,
         )
-        if verify and pruned.changed:
-            from ampere_energy.measure.devices import reopen
-
+        if refine:
+            pruned = _pruned_and_taught(choose, space, learnt, allowed, existing_path(profile), status.update)
+        else:
+            pruned = choose(learnt, allowed)
+        if verify and pruned.changed and pruned.measured is None:
             if busy := _busy(device or learnt.device.name):
                 _say(busy)
             named = _device(device, meter, watts_per_core, threads) if device else None
@@ -603,6 +615,25 @@ def prune(
     _show(as_json, lambda: prune_json(pruned, worth, str(folder or "")), lambda: prune_table(pruned))
     if folder is not None:
         _say(f"weights {folder / 'weights.pt'}, their shape {folder / 'pruned.json'}")
+
+
+def _pruned_and_taught(
+    choose: Choose, space: Space, learnt: Profile, budget: Budget, path: Path, observe: Callable[[str], None]
+) -> Pruned:
+    """The model pruned with the device at hand; what the profile learnt on the way is saved, and logged."""
+    from ampere_energy.decide.refine import refined
+    from ampere_energy.measure.devices import reopen
+    from ampere_energy.measure.store import MeasurementLog
+
+    if busy := _busy(learnt.device.name):
+        _say(busy)
+    with contextlib.closing(reopen(learnt.device, learnt.meter)) as opened:
+        log = MeasurementLog(path.with_suffix(".jsonl"))
+        pruned, taught = refined(choose, space, learnt, budget, opened, keep=log.append, observe=observe)
+    if taught is not learnt:
+        taught.save(path)
+        _say(f"added to {path}")
+    return pruned
 
 
 @app.command()

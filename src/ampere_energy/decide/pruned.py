@@ -177,17 +177,18 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 def verified(pruned: Pruned, device: Device, observe: Callable[[str], None] = lambda told: None) -> Pruned:
     """The same, with a step of the original and one of the pruned model measured on a device."""
-    if pruned.ref is None or pruned.original is None:
+    before = measured(pruned.original, "the original", device, observe)
+    return replace(pruned, measured=(before, measured(pruned.ref, "the pruned model", device, observe)))
+
+
+def measured(ref: ModelRef | None, what: str, device: Device, observe: Callable[[str], None]) -> Measurement:
+    """What a step of a model costs on a device."""
+    if ref is None:
         raise RequestError(
             "a module given by hand cannot be built by a device", "prune a factory: path/to/file.py:name"
         )
-    found = []
-    for what, ref in (("the original", pruned.original), ("the pruned model", pruned.ref)):
-        observe(f"measuring {what}")
-        measurement = device.measure(ref, REPORT)
-        if measurement.infeasible is not None:
-            raise DeviceError(
-                f"{what} could not be measured: {measurement.infeasible}", "train it by itself to see why"
-            )
-        found.append(measurement)
-    return replace(pruned, measured=(found[0], found[1]))
+    observe(f"measuring {what}")
+    found = device.measure(ref, REPORT)
+    if found.infeasible is not None:
+        raise DeviceError(f"{what} could not be measured: {found.infeasible}", "train it by itself to see why")
+    return found

@@ -72,6 +72,14 @@ class Space:
             for group, followed in zip(self.groups, self.follows, strict=True)
         ]
 
+    def widths_of(self, group_widths: Sequence[tuple[str, int]]) -> list[int]:
+        """The widths of a model whose groups have as many channels."""
+        widths = list(self.spec.widths)
+        for (_, channels), followed in zip(group_widths, self.follows, strict=True):
+            if followed is not None:
+                widths[followed[0]] = channels // followed[1]
+        return widths
+
     def kept(self, widths: Sequence[int], scores: Sequence[Sequence[float]]) -> Kept:
         """The most important channels of each group, as many as the widths leave."""
         asked = zip(self.groups, self.group_widths(widths), scores, strict=True)
