@@ -15,7 +15,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ampere_energy.decide.channels import prunable
     from ampere_energy.decide.objective import energy_objective
+    from ampere_energy.decide.prune import prune
+    from ampere_energy.decide.pruned import Pruned, load_pruned
     from ampere_energy.decide.search import search
     from ampere_energy.decide.space import space_of
     from ampere_energy.fit.campaign import profile
@@ -30,14 +33,18 @@ __version__ = "0.1.0"
 __all__ = [
     "Estimate",
     "Profile",
+    "Pruned",
     "Rules",
     "Training",
     "energy_objective",
     "estimate",
     "estimate_many",
     "load",
+    "load_pruned",
     "parse",
     "profile",
+    "prunable",
+    "prune",
     "search",
     "space_of",
 ]
@@ -45,16 +52,20 @@ __all__ = [
 _HOMES = {
     "Estimate": "ampere_energy.predict.estimate",
     "Profile": "ampere_energy.fit.profile",
+    "Pruned": "ampere_energy.decide.pruned",
     "Rules": "ampere_energy.fit.rules",
     "Training": "ampere_energy.model.training",
     "energy_objective": "ampere_energy.decide.objective",
     "estimate": "ampere_energy.predict.estimate",
     "estimate_many": "ampere_energy.predict.many",
     "load": "ampere_energy.fit.profile",
+    "load_pruned": "ampere_energy.decide.pruned",
     "parse": "ampere_energy.model.parse",
     "profile": "ampere_energy.fit.campaign",
     "search": "ampere_energy.decide.search",
     "space_of": "ampere_energy.decide.space",
+    "prunable": "ampere_energy.decide.channels",
+    "prune": "ampere_energy.decide.prune",
 }
 
 

@@ -94,13 +94,13 @@ def watt_hours(text: str) -> float | None:
     return float(match[1]) * (1000 if (match[2] or "").lower() == "kwh" else 1)
 
 
-def joules(text: str) -> float | None:
+def joules(text: str, option: str = "--within") -> float | None:
     """Joules of an energy such as 500J, 20kJ, 1.5MJ or 3Wh."""
     if not text:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(mJ|J|kJ|MJ|Wh|kWh)", text.strip())
     if not match or float(match[1]) <= 0:
-        raise RequestError(f"--within {text}", "give an energy such as 500J, 20kJ or 3Wh")
+        raise RequestError(f"{option} {text}", "give an energy such as 500J, 20kJ or 3Wh")
     return float(match[1]) * {"mJ": 1e-3, "J": 1, "kJ": 1e3, "MJ": 1e6, "Wh": 3600, "kWh": 3.6e6}[match[2]]
 
 

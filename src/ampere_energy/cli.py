@@ -9,8 +9,9 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -41,6 +42,9 @@ from ampere_energy.errors import AmpereError, CoverageError, DeviceError, FileEr
 
 if TYPE_CHECKING:
     from ampere_energy.bundled.choose import Choice
+    from ampere_energy.decide.channels import Channels
+    from ampere_energy.decide.pruned import Budget, Pruned
+    from ampere_energy.decide.refine import Choose
     from ampere_energy.fit.profile import Profile
     from ampere_energy.measure.devices import Device
     from ampere_energy.model.blocks import ModelSpec
@@ -167,6 +171,7 @@ def profile(
     widths: Annotated[str, typer.Option(help="The largest widths to cover. For a factory, its arguments.")] = "",
     width_step: WidthStep = 1,
     vary: Annotated[bool, typer.Option("--vary", help="Of a factory: cover widths from 1 to the model's own.")] = False,
+    prunable: Annotated[bool, typer.Option("--prunable", help="Cover every width that pruning can give.")] = False,
     optimizer: OptimizerName = "sgd",
     mode: ModeName = "eager",
     precision: PrecisionName = "fp32",
@@ -188,6 +193,8 @@ def profile(
 ) -> None:
     """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
     ref = _ref(model, input, widths, _training(optimizer, mode, precision, channels_last, accumulate))
+    if prunable and vary:
+        raise RequestError("--prunable with --vary", "give one of them")
     path = profile_path(name or default_name(model, device))
     log = path.with_suffix(".jsonl")
     from ampere_energy.fit.campaign import profile as run_campaign
@@ -204,8 +211,11 @@ def profile(
         budget_s=seconds(budget),
         rule=choice(Rule, rule, "--rule"),
     )
-    spec = replace(_spec(ref), name=model)
-    spec, ranges = _scope(ref, spec, width_step, vary)
+    if prunable:
+        ref, spec, ranges = _prunable(ref, width_step)
+    else:
+        spec, ranges = _scope(ref, _spec(ref), width_step, vary)
+    spec = replace(spec, name=model)
     kept = prepare_log(path, log, spec, resume, fresh)
     if kept:
         _say(f"the old log is kept as {kept}")
@@ -593,6 +603,133 @@ def search(
 
 
 @app.command()
+def prune(
+    model: Model,
+    profile: ProfileOrBundle,
+    budget: Annotated[str, typer.Option(help="What a step may cost: 50% of what it does, or joules, such as 1.5J.")],
+    input: Input = None,
+    widths: Widths = "",
+    optimizer: OptimizerName = "sgd",
+    mode: ModeOrAny = "",
+    precision: PrecisionName = "fp32",
+    channels_last: ChannelsLast = False,
+    accumulate: Accumulate = 1,
+    guide: Annotated[str, typer.Option(help="What widths are chosen by: ampere, flops or random.")] = "ampere",
+    importance: Annotated[str, typer.Option(help="Which channels stay: by random, l1, l2, bn or taylor.")] = "l2",
+    mean: Annotated[bool, typer.Option("--mean", help="Aim at the mean, not the interval's upper end.")] = False,
+    step: Annotated[int | None, typer.Option(help="Widths are multiples of this [default: 8, on a CPU 1].")] = None,
+    level: Level = 0.9,
+    weights: Annotated[Path | None, typer.Option(help="A state dict to prune [default: the factory's].")] = None,
+    loss: Annotated[str, typer.Option(help="Of taylor: file.py:function, the model's loss on your data.")] = "",
+    objective: Annotated[str, typer.Option(help="Of random: file.py:function, trains and scores a model.")] = "",
+    samples: Annotated[int, typer.Option(help="Of random: how many candidates are trained.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of what is drawn by chance.")] = 0,
+    beside: Annotated[list[str] | None, typer.Option(help="Profiles with other settings, to compare.")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Measure the original and the pruned model.")] = False,
+    refine: Annotated[
+        bool, typer.Option("--refine", help="Measure, teach the profile, choose anew until inside the budget.")
+    ] = False,
+    device: Annotated[str, typer.Option("--device", help="Of --verify [default: the profile's].")] = "",
+    meter: MeterName = "",
+    watts_per_core: Watts = None,
+    threads: Threads = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Where to write the weights and their shape.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prunes a model until a training step costs what a budget allows, as estimated from a profile."""
+    ref = _ref(model, input, widths, _training(optimizer, mode or "eager", precision, channels_last, accumulate))
+    others = [load_profile(name) for name in beside or ()]
+    if is_bundle(profile) and not refine:
+        from ampere_energy.bundled.about import entries, load_bundled
+
+        chosen = _chosen(profile, ref, bool(input), bool(mode), approximate=False)
+        ref, learnt = chosen.ref, chosen.profile
+        same = [name for name, about in entries(profile).items() if about.family == chosen.about.family]
+        others += [load_bundled(profile, name) for name in same if name != chosen.name]
+    else:
+        learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
+    if refine and (device or guide == "flops"):
+        given = f"--device {device}" if device else "--guide flops"
+        raise RequestError(f"--refine with {given}", "refining is for joules, on the device that was profiled")
+    if verify and not device and is_bundle(profile):
+        raise RequestError(f"--verify with the bundle {profile}", "say on which --device")
+    from ampere_energy.decide.channels import channels_of
+    from ampere_energy.decide.importance import Importance
+    from ampere_energy.decide.prune import favourable
+    from ampere_energy.decide.prune import prune as run
+    from ampere_energy.decide.pruned import Budget, Guide, load_weights, verified
+    from ampere_energy.decide.reward import reward
+    from ampere_energy.measure.devices import reopen
+    from ampere_energy.model.source import find
+    from ampere_energy.show.pruning import prune_json, prune_table, reward_words
+
+    energy = any(letter.isalpha() for letter in budget)
+    allowed = Budget(joules=joules(budget, "--budget")) if energy else Budget(share=share(budget, "--budget"))
+    chosen_by, kept_by = choice(Guide, guide, "--guide"), choice(Importance, importance, "--importance")
+    step = favourable(learnt) if step is None else step
+    with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}") as status:
+        try:
+            space = channels_of(ref, None, learnt)
+        except CoverageError as error:
+            more = ("--prunable", *(("--width-step", str(step)) if step > 1 else ()))
+            raise CoverageError(error.what, f"run {_profile_command(ref, learnt, profile, more)}") from error
+        if weights is not None:
+            load_weights(space.model, weights)
+        worth = reward(space, learnt, step, others)
+        for line in reward_words(worth):
+            _say(line)
+        choose = partial(
+            run,
+            space,
+            None,
+            guide=chosen_by,
+            importance=kept_by,
+            mean=mean or refine,
+            step=step,
+            level=level,
+            loss=find(loss) if loss else None,
+            objective=find(objective) if objective else None,
+            samples=samples,
+            seed=seed,
+            observe=status.update,
+        )
+        if refine:
+            pruned = _pruned_and_taught(choose, space, learnt, allowed, existing_path(profile), status.update)
+        else:
+            pruned = choose(learnt, allowed)
+        if verify and pruned.changed and pruned.measured is None:
+            if busy := _busy(device or learnt.device.name):
+                _say(busy)
+            named = _device(device, meter, watts_per_core, threads) if device else None
+            with named or contextlib.closing(reopen(learnt.device, learnt.meter)) as opened:
+                pruned = verified(pruned, opened, status.update)
+    if folder is not None:
+        pruned.save(folder)
+    _show(as_json, lambda: prune_json(pruned, worth, str(folder or "")), lambda: prune_table(pruned))
+    if folder is not None:
+        _say(f"weights {folder / 'weights.pt'}, their shape {folder / 'pruned.json'}")
+
+
+def _pruned_and_taught(
+    choose: Choose, space: Channels, learnt: Profile, budget: Budget, path: Path, observe: Callable[[str], None]
+) -> Pruned:
+    """The model pruned with the device at hand; what the profile learnt on the way is saved, and logged."""
+    from ampere_energy.decide.refine import refined
+    from ampere_energy.measure.devices import reopen
+    from ampere_energy.measure.store import MeasurementLog
+
+    if busy := _busy(learnt.device.name):
+        _say(busy)
+    with contextlib.closing(reopen(learnt.device, learnt.meter)) as opened:
+        log = MeasurementLog(path.with_suffix(".jsonl"))
+        pruned, taught = refined(choose, space, learnt, budget, opened, keep=log.append, observe=observe)
+    if taught is not learnt:
+        taught.save(path)
+        _say(f"added to {path}")
+    return pruned
+
+
+@app.command()
 def report(
     subject: Annotated[str, typer.Argument(metavar="PROFILE|EVALUATION", help="A profile, or what evaluate printed.")],
     page: Annotated[Path | None, typer.Option("--out", help="The page [default: NAME.html here].")] = None,
@@ -681,7 +818,7 @@ def _spec(ref: ModelRef) -> ModelSpec:
         return parse_ref(ref)  # what a user's model prints must not end up in our JSON
 
 
-def _profile_command(ref: ModelRef, learnt: Profile, profile: str) -> str:
+def _profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence[str] = ()) -> str:
     """The command that makes a profile which covers a model on the same device, under a name not yet taken."""
     about, settings = dict(learnt.device.details), dict(learnt.meter.details)
     device = learnt.device.name
@@ -703,7 +840,7 @@ def _profile_command(ref: ModelRef, learnt: Profile, profile: str) -> str:
         words += ["--meter", learnt.meter.name]
     words += ["--threads", about["threads"]] if "threads" in about else []
     name = new_name(ref.source, device, profile)
-    return f"{shlex.join((*words, '--out', name))}, then this again with --profile {shlex.quote(name)}"
+    return f"{shlex.join((*words, *more, '--out', name))}, then this again with --profile {shlex.quote(name)}"
 
 
 def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[ModelSpec, list[WidthRange]]:
@@ -724,6 +861,17 @@ def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[Model
     if not (vary or ref.widths):
         return replace(spec, widths=(), follows=()), []
     return spec, [WidthRange(1, width).aligned(step) for width in spec.widths]
+
+
+def _prunable(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[WidthRange]]:
+    """The model by its groups of channels, with the widths to cover so that it can be pruned."""
+    from ampere_energy.decide.channels import prunable
+
+    if step < 1:
+        raise RequestError(f"--width-step {step}", "give at least 1")
+    with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}"):
+        space = prunable(ref)
+    return space.ref_of(space.spec.widths) or ref, space.spec, space.ranges(step)
 
 
 def _device(name: str, meter: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from studies import lab
 
-from ampere_energy.fit.kernels import POWER, TIME, Hyper
+from ampere_energy.fit.kernels import POWER, TIME, Hyper, tags_of
 from ampere_energy.fit.learn import Evidence, learn, learn_host, means, own_context
 from ampere_energy.fit.nets import NetFit, Observation, Rows, Subject
 from ampere_energy.fit.physics import Array, Mean, fit_mean
@@ -228,3 +228,13 @@ def test_a_fit_that_does_not_fit_together_is_refused(fitted: NetFit) -> None:
         with pytest.raises(ValueError, match=r"fit|residual|reason|once"):
             replace(fitted, **change)  # type: ignore[arg-type]
     assert len(TIME) != len(POWER)
+
+
+def test_blocks_that_differ_in_one_of_four_widths_are_told_apart() -> None:
+    """Also in the last, which a single float does not hold beside three others."""
+    points = np.array([[512.0, 511.0, 510.0, w] for w in (8, 9, 16, 509)])
+    for axes in range(1, 5):
+        own = points[:, 4 - axes :]
+        assert len(np.unique(tags_of(own))) == 4
+        assert np.array_equal(tags_of(own), tags_of(own.copy()))
+    assert len(np.unique(tags_of(points[:, :3]))) == 1

@@ -116,11 +116,17 @@ class Sites:
 
 
 def tags_of(columns: Array) -> Array:
-    """Rows as single numbers; widths stay far below the radix."""
-    total = np.zeros(len(columns))
-    for column in columns.T:
-        total = total * 2**26 + column
-    return total
+    """Rows of up to four widths as single numbers: a float holds two of them exactly, a complex number four.
+
+    Widths stay far below the radix.
+    """
+    parts = []
+    for pair in (columns[:, :2], columns[:, 2:]):
+        total = np.zeros(len(columns))
+        for column in pair.T:
+            total = total * 2**26 + column
+        parts.append(total)
+    return parts[0] + 1j * parts[1] if columns.shape[1] > 2 else parts[0]
 
 
 @dataclass(frozen=True, eq=False)

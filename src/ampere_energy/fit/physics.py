@@ -28,6 +28,7 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 
 from ampere_energy.model.blocks import Point
+from ampere_energy.model.templates import MOST_AXES
 from ampere_energy.model.variants import Domain
 
 Array = npt.NDArray[np.float64]
@@ -105,7 +106,6 @@ def _ends(axes: int, squares: bool) -> list[int]:
     return [pairs, pairs + axes, pairs + 2 * axes] if squares else [pairs, pairs + axes]
 
 
-MOST_AXES = 4
 _LAYOUTS = {terms(axes, squares): (axes, squares) for squares in (True, False) for axes in range(MOST_AXES + 1)}
 """A kind's number of widths, and whether its mean has squares, by how many weights it has."""
 

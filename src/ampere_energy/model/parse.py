@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import nn
 
-from ampere_energy.errors import ModelError
+from ampere_energy.errors import ModelError, WidthError
 from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec, Role
+from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
 from ampere_energy.model.objective import Inputs
-from ampere_energy.model.pieces import Piece, cut, extract, unused
-from ampere_energy.model.program import Program, Source, Tape
+from ampere_energy.model.pieces import Piece, cut, extract, finer, unused
+from ampere_energy.model.program import MATRIX, Program, Source, Tape
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
 from ampere_energy.model.source import ModelRef, load
-from ampere_energy.model.templates import Moves, template
+from ampere_energy.model.templates import MOST_AXES, Moves, template
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange
 from ampere_energy.model.zoo.families import FAMILIES
@@ -40,7 +42,7 @@ def parse(model: nn.Module, example: Example, *, training: Training | None = Non
     inputs = as_inputs(example)
     settings = _batch(inputs, training)
     tape = record(model, inputs, settings)
-    spec = _assemble(tape, settings, name or type(model).__name__, _unused(model, tape))
+    spec = _assemble(tape, cut(tape), settings, name or type(model).__name__, _unused(model, tape))
     return _chained(spec)
 
 
@@ -50,10 +52,14 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     Where it has widths, it is also recorded at other widths, so that blocks of any sort can follow them. A width
     that changes what the model does, such as a number of layers, is followed by none.
     """
+    if ref.pruned is not None:
+        loaded = load(ref.original)
+        found = groups(loaded.module, loaded.inputs)
+        return parse_groups(loaded.module, loaded.inputs, found, ref.widths, training=ref.training, name=str(ref))
     loaded = load(ref)
     tape = record(loaded.module, loaded.inputs, ref.training)
     about = _batch(loaded.inputs, ref.training), str(ref), _unused(loaded.module, tape)
-    spec = _chained(_assemble(tape, *about))
+    spec = _chained(_assemble(tape, cut(tape), *about))
     if spec.widths == ref.widths or not ref.widths:
         return spec
     known = FAMILIES.get(ref.source)
@@ -65,16 +71,155 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     if together is None:
         return spec
     moves = Moves(tuple(ref.widths[v] for v in varied), tuple(varied.values()), tuple(varied))
-    siblings = [*(sibling for sibling in single if sibling is not None), together]
-    return replace(_assemble(tape, *about, siblings, moves), widths=ref.widths)
+    pieces = cut(tape)
+    columns = [extract(sibling, pieces) for sibling in (*single, together) if sibling is not None]
+    return replace(_assemble(tape, pieces, *about, columns, moves), widths=ref.widths)
+
+
+def parse_groups(
+    model: nn.Module,
+    example: Example,
+    found: Sequence[Group],
+    widths: Sequence[int] = (),
+    *,
+    training: Training | None = None,
+    name: str = "",
+) -> ModelSpec:
+    """The blocks of a model narrowed to some widths of its groups of channels, which the blocks follow.
+
+    Groups that meet in no block are narrowed at once, so that few copies are recorded however many groups there are.
+    A group that the model cannot do without a channel of is followed by none; nor are some of those that meet in one
+    matrix, where they are more than a kind may have widths (long concatenations).
+
+    Args:
+        model: the module, as wide as it was built.
+        example: inputs, as of `parse`.
+        found: its groups.
+        widths: how many channels each has; by default all of them.
+        training: how it will be trained; the batch is the example's.
+        name: what to call it; by default its class name.
+    """
+    inputs = as_inputs(example)
+    settings = _batch(inputs, training)
+    widths = tuple(widths) or tuple(group.size for group in found)
+    if len(widths) != len(found):
+        raise WidthError(f"{len(widths)} widths for {len(found)} groups of channels", "give one for each")
+    kept = [some(group, width) for group, width in zip(found, widths, strict=True)]
+    narrow = narrowed(model, found, kept)
+    tape = record(narrow, inputs, settings)
+    about = settings, name or type(model).__name__, _unused(narrow, tape)
+    spec = _chained(_assemble(tape, cut(tape), *about))
+    shapes, weights = result_shapes(narrow, inputs), sum(1 for _ in narrow.parameters())
+
+    def sibling(moves: Mapping[int, int]) -> Tape | None:
+        moved = [some(g, w + moves.get(place, 0)) for place, (g, w) in enumerate(zip(found, widths, strict=True))]
+        other = narrowed(model, found, moved)
+        if sum(1 for _ in other.parameters()) != weights or result_shapes(other, inputs) != shapes:
+            return None
+        return _alike(tape, lambda: record(other, inputs, settings))
+
+    each = {place: step for place, group in enumerate(found) if (step := _group_step(group, widths[place]))}
+    if spec.widths == widths and sibling(each) is not None:
+        return spec
+    pieces = cut(tape)
+    crowded = [
+        place for place, own in enumerate(_touching(_touched(tape, pieces, found), pieces)) if len(own) > MOST_AXES
+    ]
+    pieces = finer(tape, pieces, crowded)
+    own, touched = extract(tape, pieces), _touched(tape, pieces, found)
+    held = _held(_touching(touched, pieces))
+    steps = {place: step for place, step in each.items() if place not in held}
+    columns: dict[int, list[Program]] = {}
+    lots = _apart(touched, steps)
+    while lots:
+        lot = lots.pop()
+        other = sibling({place: steps[place] for place in lot})
+        if other is not None:
+            columns |= dict.fromkeys(lot, extract(other, pieces))
+        elif len(lot) > 1:
+            lots += [[place] for place in lot]
+    varied = {place: steps[place] for place in sorted(columns)}
+    last = sibling({place: 2 * step for place, step in varied.items()}) if varied else None
+    if last is None:
+        return replace(spec, widths=(), follows=())
+    moves = Moves(tuple(widths[v] for v in varied), tuple(varied.values()), tuple(varied))
+    singles = [[columns[v][i] if i in touched[v] else own[i] for i in range(len(pieces))] for v in varied]
+    return replace(_assemble(tape, pieces, *about, [*singles, extract(last, pieces)], moves), widths=widths)
+
+
+def _group_step(group: Group, width: int) -> int | None:
+    """A small change of a group's width that can be doubled; None where there is none."""
+    allowed = WidthRange(group.parts, group.size, group.parts)
+    step = _step(width, allowed)
+    return step if width + 2 * step in allowed else None
+
+
+def _touched(tape: Tape, pieces: Sequence[Piece], found: Sequence[Group]) -> list[set[int]]:
+    """For each group, the pieces in which a weight or an activation has its width, or more of them."""
+    reads = {n: _having(name, found, reads=True) for n, name in tape.names.items()}
+    gives = {n: _having(name, found, reads=False) for n, name in tape.names.items()}
+    for call in tape.calls:
+        weighed = [n for n in call.reads if n in gives]
+        matrix = call.name in MATRIX and weighed
+        follow = set().union(*(gives[n] for n in weighed) if matrix else (reads.get(n, set()) for n in call.reads))
+        reads |= {n: follow | reads.get(n, set()) for n in call.makes}
+    touched: list[set[int]] = [set() for _ in found]
+    for place, piece in enumerate(pieces):
+        calls = [tape.calls[step] for step in piece]
+        for group in set().union(*(reads.get(n, set()) for call in calls for n in (*call.reads, *call.makes))):
+            touched[group].add(place)
+    return touched
+
+
+def _having(name: str, found: Sequence[Group], reads: bool) -> set[int]:
+    """The groups that a weight has channels of, or only those it gives."""
+    return {
+        place
+        for place, group in enumerate(found)
+        if any(f"{name}.".startswith(f"{share.layer}.") and (reads or share.gives) for share in group.shares)
+    }
+
+
+def _touching(touched: Sequence[set[int]], pieces: Sequence[Piece]) -> list[set[int]]:
+    """For each piece, the groups it has something of."""
+    return [{group for group, own in enumerate(touched) if place in own} for place in range(len(pieces))]
+
+
+def _held(touching: Sequence[set[int]]) -> set[int]:
+    """Groups to be left as they are, so that no piece follows more than it may: those that crowd most pieces."""
+    held: set[int] = set()
+    while crowded := [own - held for own in touching if len(own - held) > MOST_AXES]:
+        held.add(Counter(group for own in crowded for group in own).most_common(1)[0][0])
+    return held
+
+
+def _apart(touched: Sequence[set[int]], places: Iterable[int]) -> list[list[int]]:
+    """Groups in as few lots as a greedy choice finds, no two of a lot in one piece."""
+    lots: list[tuple[list[int], set[int]]] = []
+    for place in places:
+        lot = next((lot for lot in lots if not lot[1] & touched[place]), None)
+        if lot is None:
+            lots.append(lot := ([], set()))
+        lot[0].append(place)
+        lot[1].update(touched[place])
+    return [members for members, _ in lots]
 
 
 def _sibling(ref: ModelRef, tape: Tape, moves: Mapping[int, int]) -> Tape | None:
     """The tape of the model with some widths changed; None where it cannot be, or does other things then."""
     widths = tuple(width + moves.get(place, 0) for place, width in enumerate(ref.widths))
-    try:
+
+    def other() -> Tape:
         loaded = load(replace(ref, widths=widths))
-        other = record(loaded.module, loaded.inputs, ref.training)
+        return record(loaded.module, loaded.inputs, ref.training)
+
+    return _alike(tape, other)
+
+
+def _alike(tape: Tape, read: Callable[[], Tape]) -> Tape | None:
+    """Another tape, where it can be had and does the same."""
+    try:
+        other = read()
     except ModelError:
         return None
     return other if [c.op for c in other.calls] == [c.op for c in tape.calls] else None
@@ -102,14 +247,13 @@ def _unused(model: nn.Module, tape: Tape) -> tuple[str, ...]:
 
 def _assemble(
     tape: Tape,
+    pieces: Sequence[Piece],
     training: Training,
     name: str,
     unattributed: tuple[str, ...],
-    siblings: Sequence[Tape] = (),
+    columns: Sequence[Sequence[Program]] = (),
     moves: Moves | None = None,
 ) -> ModelSpec:
-    pieces = cut(tape)
-    columns = [extract(sibling, pieces) for sibling in siblings]
     blocks, follows = [], []
     for index, (piece, program) in enumerate(zip(pieces, extract(tape, pieces), strict=True)):
         changed = [column[index] for column in columns]

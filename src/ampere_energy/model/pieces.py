@@ -9,7 +9,7 @@ matrix work of its own joins the one before it, and a piece with too much is cut
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +46,16 @@ def cut(tape: Tape) -> list[Piece]:
         else:
             pieces.append(piece)
     return pieces
+
+
+def finer(tape: Tape, pieces: Sequence[Piece], places: Collection[int]) -> list[Piece]:
+    """The pieces, some of them cut before each matrix."""
+    chosen = _choices(tape, carried(tape))
+    found: list[Piece] = []
+    for place, piece in enumerate(pieces):
+        before = [step - 1 for step in piece if _opens(tape.calls[step], tape.values)][1:] if place in places else []
+        found += _between([step for step in before if step not in chosen], piece.stop, piece.start)
+    return found
 
 
 def _between(cuts: Sequence[int], stop: int, start: int = 0) -> list[Piece]:

@@ -53,18 +53,18 @@ def record(model: nn.Module, inputs: Inputs, training: Training = PLAIN) -> Tape
         ModelError: the model does not run on the inputs, or gives nothing that can be trained.
     """
     _check(model)
-    with _in_training(model), _quiet(), _capturing(training.mode is Mode.GRAPH):
+    with in_training(model), _quiet(), _capturing(training.mode is Mode.GRAPH):
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         try:
             given = mapped(inputs, lambda t: fake.from_tensor(t))
-            with _unchanged(model), fake:  # arithmetic among buffers alone is done for real even so
+            with unchanged(model), fake:  # arithmetic among buffers alone is done for real even so
                 return _record(model, inputs, given, training.precision)
         except ModelError:
             raise
         except Exception:  # noqa: BLE001 - what needs numbers, or cannot be faked, only a real run can show
             pass
         try:
-            with _unchanged(model):
+            with unchanged(model):
                 return _record(model, inputs, inputs, training.precision)
         except ModelError:
             raise
@@ -366,7 +366,7 @@ def _capturing(answer: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _in_training(model: nn.Module) -> Iterator[None]:
+def in_training(model: nn.Module) -> Iterator[None]:
     """Training mode, as a training loop would set it, and each module's own mode back afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     train_mode(model)
@@ -378,7 +378,7 @@ def _in_training(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _unchanged(model: nn.Module) -> Iterator[None]:
+def unchanged(model: nn.Module) -> Iterator[None]:
     """Buffers and random numbers as they were, after a real run."""
     kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ampere_energy.errors import ModelError, RequestError
+from ampere_energy.errors import ModelError, RequestError, WidthError
 from ampere_energy.model.training import Training
 from ampere_energy.model.zoo.families import FAMILIES, family
 from ampere_energy.plain import later
@@ -60,6 +60,7 @@ class ModelRef:
         input: shape of the only input, of real numbers, batch first; empty where `inputs` or the factory tell.
         training: how it is trained.
         inputs: several inputs, or one that is not of real numbers.
+        pruned: of a pruned model, the widths it was built with; `widths` are then those of its groups of channels.
     """
 
     source: str
@@ -67,8 +68,16 @@ class ModelRef:
     input: tuple[int, ...]
     training: Training
     inputs: tuple[InputSpec, ...] = later(())
+    pruned: tuple[int, ...] | None = later(None)
+
+    @property
+    def original(self) -> ModelRef:
+        """The model before it was pruned."""
+        return self if self.pruned is None else replace(self, widths=self.pruned, pruned=None)
 
     def __str__(self) -> str:
+        if self.pruned is not None:
+            return f"{self.original} pruned to {','.join(map(str, self.widths))}"
         return f"{self.source}[{','.join(map(str, self.widths))}]" if self.widths else self.source
 
 
@@ -109,6 +118,8 @@ def load(ref: ModelRef) -> Loaded:
     """The module a reference names, with inputs: the factory's own, or random ones of the shapes given."""
     import torch
 
+    if ref.pruned is not None:
+        return _pruned(ref)
     made = _made(ref)
     module, own = made if isinstance(made, tuple) else (made, None)
     with torch.random.fork_rng(devices=[]):
@@ -133,6 +144,20 @@ def load(ref: ModelRef) -> Loaded:
     if not all(isinstance(t, torch.Tensor) for t in (inputs.values() if isinstance(inputs, Mapping) else inputs)):
         raise ModelError(f"{ref.source} gives inputs that are not tensors", "return (model, (tensor, …)) or a dict")
     return Loaded(module, inputs)
+
+
+def _pruned(ref: ModelRef) -> Loaded:
+    """The model of a reference, built and then narrowed; which channels stay does not matter to what it costs."""
+    from ampere_energy.model.groups import groups, narrowed, some
+
+    loaded = load(ref.original)
+    found = groups(loaded.module, loaded.inputs)
+    if len(found) != len(ref.widths):
+        raise WidthError(
+            f"{ref.original} has {len(found)} groups of channels, not {len(ref.widths)}", "give one for each"
+        )
+    kept = [some(group, width) for group, width in zip(found, ref.widths, strict=True)]
+    return Loaded(narrowed(loaded.module, found, kept), loaded.inputs)
 
 
 def instantiate(ref: ModelRef) -> nn.Module:

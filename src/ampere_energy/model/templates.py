@@ -16,6 +16,9 @@ from typing import Any
 
 from ampere_energy.model.program import Affine, Program, Size, Value
 
+MOST_AXES = 4
+"""The most widths that one block may follow: more cannot be told apart by a reasonable number of measurements."""
+
 
 @dataclass(frozen=True)
 class Moves:

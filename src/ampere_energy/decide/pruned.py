@@ -1,0 +1,194 @@
+"""A pruned model: what was asked for, what it became, and how it is kept, loaded and verified."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ampere_energy.decide.importance import Importance
+from ampere_energy.errors import DeviceError, FileError, RequestError
+from ampere_energy.measure.devices import Device
+from ampere_energy.measure.measurement import REPORT, Measurement
+from ampere_energy.model.groups import groups, narrowed, some
+from ampere_energy.model.parse import Example, as_inputs
+from ampere_energy.model.source import ModelRef, load
+from ampere_energy.plain import decode, encode, parse_json
+from ampere_energy.predict.estimate import Estimate
+
+
+class Guide(StrEnum):
+    """What widths are chosen by."""
+
+    AMPERE = "ampere"
+    FLOPS = "flops"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a step may cost: a share of what it costs before, or joules."""
+
+    share: float | None = None
+    joules: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.share is None) == (self.joules is None):
+            raise RequestError("a budget needs a share or joules", "give one of them, such as 50% or 1.5J")
+        if self.share is not None and not 0 < self.share < 1:
+            raise RequestError(f"a budget of {self.share:.0%}", "give a share between 0 and 1, such as 50%")
+        if self.joules is not None and not self.joules > 0:
+            raise RequestError(f"a budget of {self.joules:g} J", "give positive joules a step")
+
+    def of(self, original: float) -> float:
+        """The limit, in the unit of what the original costs."""
+        return self.joules if self.joules is not None else (self.share or 1.0) * original
+
+    def __str__(self) -> str:
+        return f"{self.joules:g} J a step" if self.joules is not None else f"{100 * (self.share or 1.0):g} %"
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is asked of pruning.
+
+    Attributes:
+        mean: whether the expected energy is to be inside the budget; else the upper end of its interval.
+        step: widths are multiples of this.
+        level: probability of the interval.
+    """
+
+    budget: Budget
+    guide: Guide
+    importance: Importance
+    mean: bool
+    step: int
+    level: float
+
+    def __post_init__(self) -> None:
+        if self.step < 1:
+            raise RequestError(f"--step {self.step}", "give at least 1")
+        if self.guide is Guide.FLOPS and self.budget.joules is not None:
+            raise RequestError(
+                f"--guide flops with a budget of {self.budget}", "FLOPs know no joules: give a share such as 50%"
+            )
+
+
+@dataclass(frozen=True)
+class WidthChange:
+    """One width before and after; `groups` of channels have it."""
+
+    name: str
+    before: int
+    after: int
+    groups: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is counted of a model: parameters, and FLOPs of a training step."""
+
+    parameters: int
+    flops: int
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """A model pruned to a budget; the very model where the budget was met before.
+
+    Attributes:
+        model: the module, ready to be trained; a copy, the original stays as it was.
+        aim: what was asked for.
+        group_widths: how many channels each group has, by the name of the layer that gives them.
+        ref: the same for a device that builds it anew; None of a module that was given by hand.
+        original: the model as it was, for a device.
+        changed: whether anything had to be removed.
+        before: what a step of the original is estimated to cost.
+        after: what a step of the pruned model is.
+        measured: what a step of each costs, where it was verified.
+        notes: what should be known about how it came to be.
+    """
+
+    model: nn.Module
+    aim: Aim
+    widths: tuple[WidthChange, ...]
+    group_widths: tuple[tuple[str, int], ...]
+    ref: ModelRef | None
+    original: ModelRef | None
+    changed: bool
+    before: Estimate
+    after: Estimate
+    work_before: Work
+    work_after: Work
+    measured: tuple[Measurement, Measurement] | None = None
+    notes: tuple[str, ...] = ()
+
+    def save(self, folder: str | Path) -> None:
+        """Writes `weights.pt`, the state dict, and `pruned.json`, which says what shape it has."""
+        folder = Path(folder)
+        about = {"groups": dict(self.group_widths), "ref": encode(self.ref) if self.ref is not None else None}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            torch.save(self.model.state_dict(), folder / "weights.pt")
+            (folder / "pruned.json").write_text(json.dumps(about, indent=1) + "\n")
+        except OSError as error:
+            raise FileError(f"{folder} cannot be written ({error.strerror})", "choose another --out") from error
+
+
+def load_pruned(folder: str | Path, model: nn.Module | None = None, example: Example | None = None) -> nn.Module:
+    """A saved model that was pruned, with its weights.
+
+    Args:
+        folder: where it was saved.
+        model: the original, where it was given by hand; of a family or a factory it is built anew.
+        example: the original's example inputs.
+    """
+    folder = Path(folder)
+    try:
+        about = parse_json((folder / "pruned.json").read_bytes(), str(folder / "pruned.json"))
+        state = torch.load(folder / "weights.pt", weights_only=True)
+        widths, source = dict(about["groups"]), about["ref"]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise FileError(f"{folder} holds no pruned model ({error})", "name a folder that ampere prune wrote") from error
+    if source is not None:
+        narrow = load(decode(ModelRef, source, f"{folder}/pruned.json")).module
+    elif model is None or example is None:
+        raise RequestError(f"{folder} was pruned from a module", "give the original and its example inputs again")
+    else:
+        found = groups(model, as_inputs(example))
+        narrow = narrowed(model, found, [some(group, int(widths.get(group.name, group.size))) for group in found])
+    narrow.load_state_dict(state)
+    return narrow
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Gives a model the weights of a saved state dict."""
+    try:
+        model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except (OSError, RuntimeError, ValueError, TypeError, AttributeError, pickle.UnpicklingError) as error:
+        raise FileError(f"{path} holds no weights of this model ({error})", "save them by its state_dict()") from error
+
+
+def verified(pruned: Pruned, device: Device, observe: Callable[[str], None] = lambda told: None) -> Pruned:
+    """The same, with a step of the original and one of the pruned model measured on a device."""
+    before = measured(pruned.original, "the original", device, observe)
+    return replace(pruned, measured=(before, measured(pruned.ref, "the pruned model", device, observe)))
+
+
+def measured(ref: ModelRef | None, what: str, device: Device, observe: Callable[[str], None]) -> Measurement:
+    """What a step of a model costs on a device."""
+    if ref is None:
+        raise RequestError(
+            "a module given by hand cannot be built by a device", "prune a factory: path/to/file.py:name"
+        )
+    observe(f"measuring {what}")
+    found = device.measure(ref, REPORT)
+    if found.infeasible is not None:
+        raise DeviceError(f"{what} could not be measured: {found.infeasible}", "train it by itself to see why")
+    return found

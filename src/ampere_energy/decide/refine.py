@@ -1,0 +1,75 @@
+"""Pruning with the device at hand: a pruned model is measured, the profile learns it, and widths are chosen anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ampere_energy.decide.channels import Channels
+from ampere_energy.decide.pruned import Budget, Pruned, measured
+from ampere_energy.fit.campaign import add
+from ampere_energy.fit.profile import Profile
+from ampere_energy.measure.devices import Device
+from ampere_energy.measure.measurement import Measurement
+from ampere_energy.model.blocks import Block
+from ampere_energy.model.variants import block_points
+
+CLOSE = 0.06
+"""How far below the budget a measured model may lie, as a share of it; widths are chosen for the middle."""
+Choose = Callable[[Profile, Budget], Pruned]
+
+
+def refined(
+    choose: Choose,
+    space: Channels,
+    profile: Profile,
+    budget: Budget,
+    device: Device,
+    *,
+    rounds: int = 6,
+    keep: Callable[[Measurement], None] = lambda measurement: None,
+    observe: Callable[[str], None] = lambda told: None,
+) -> tuple[Pruned, Profile]:
+    """A model whose measured energy is inside the budget and close to it, and what the profile became.
+
+    Args:
+        choose: prunes by a profile to a budget; best by the mean, since each choice is measured.
+        space: the model's widths.
+        profile: what is known at first; made on this device.
+        budget: what a step may cost.
+        device: where to measure.
+        rounds: how many pruned models are measured at most.
+        keep: given each measurement.
+        observe: told what is being done.
+
+    Returns:
+        The closest of those inside the budget; where none is, the cheapest, with a note that says so.
+    """
+    pruned = choose(profile, budget)
+    if not pruned.changed:
+        return pruned, profile
+    before = measured(pruned.original, "the original", device, observe)
+    keep(before)
+    profile = add(profile, space.spec.blocks, before)
+    limit_j = budget.of(before.energy_j)
+    found: list[Pruned] = []
+    while len(found) < rounds:
+        pruned = choose(profile, Budget(joules=(1 - CLOSE / 2) * limit_j))
+        after = measured(pruned.ref, "the pruned model", device, observe)
+        keep(after)
+        found.append(replace(pruned, aim=replace(pruned.aim, budget=budget), measured=(before, after)))
+        if (1 - CLOSE) * limit_j <= after.energy_j <= limit_j:
+            break
+        points = block_points(space.spec, space.widths_of(pruned.group_widths))
+        blocks = [Block(b.name, b.kind, point) for b, point in zip(space.spec.blocks, points, strict=True)]
+        profile = add(profile, blocks, after)
+    inside = [own for own in found if _energy_j(own) <= limit_j]
+    best = max(inside, key=_energy_j) if inside else min(found, key=_energy_j)
+    missed = () if inside else (f"none of {len(found)} measured models is inside the budget: this one comes closest",)
+    counted = f"chosen with {len(found)} pruned model{'s' if len(found) > 1 else ''} measured on the way"
+    return replace(best, notes=(*best.notes, counted, *missed)), profile
+
+
+def _energy_j(pruned: Pruned) -> float:
+    assert pruned.measured is not None
+    return pruned.measured[1].energy_j

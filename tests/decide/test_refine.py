@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+import ampere_energy
+from ampere_energy.decide.channels import Channels, channels_of
+from ampere_energy.decide.prune import prune
+from ampere_energy.decide.pruned import Budget, verified
+from ampere_energy.decide.refine import refined
+from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.rules import Rules
+from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.measure.measurement import Measurement
+from ampere_energy.model.parse import parse_ref
+from ampere_energy.model.source import model_ref
+from ampere_energy.model.variants import WidthRange
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+ROUGH = SimulatedDevice(0.005, rough=0.25, world=1)
+
+
+@pytest.fixture(scope="module")
+def rough() -> tuple[Channels, Profile]:
+    """cnn5, known from few measurements on a device whose costs jump from width to width."""
+    ref = model_ref("cnn5", input=(64, 1, 28, 28))
+    ranges = [WidthRange(8, width, 8) for width in ref.widths]
+    profile = ampere_energy.profile(parse_ref(ref), device=ROUGH, ranges=ranges, rules=Rules(points=2))
+    return channels_of(ref, None, profile), profile
+
+
+def test_measuring_on_the_way_comes_closer(rough: tuple[Channels, Profile]) -> None:
+    space, profile = rough
+    kept: list[Measurement] = []
+    blind = verified(prune(space, None, profile, 0.5), ROUGH)
+    choose = partial(prune, space, None, mean=True)
+    pruned, taught = refined(choose, space, profile, Budget(0.5), ROUGH, keep=kept.append)
+    assert blind.measured is not None
+    assert pruned.measured is not None
+    blind_share, share = (p[1].energy_j / p[0].energy_j for p in (blind.measured, pruned.measured))
+    assert blind_share < 0.46  # the interval is wide, so its upper end is far above
+    assert 0.47 <= share <= 0.5
+    assert taught.measurements == profile.measurements + len(kept) - 1  # the last was good enough
+    assert kept[0].workload == pruned.original
+    assert pruned.notes == (f"chosen with {len(kept) - 1} pruned models measured on the way",)
+
+
+def test_rounds_end_with_what_was_found(rough: tuple[Channels, Profile]) -> None:
+    space, profile = rough
+    pruned, _ = refined(partial(prune, space, None), space, profile, Budget(0.5), ROUGH, rounds=1)
+    assert pruned.measured is not None
+    assert pruned.measured[1].energy_j < 0.5 * pruned.measured[0].energy_j
+    assert "with 1 pruned model measured" in pruned.notes[-1]
+
+
+def test_a_budget_already_met_is_not_measured(rough: tuple[Channels, Profile]) -> None:
+    space, profile = rough
+    pruned, same = refined(partial(prune, space, None), space, profile, Budget(joules=1e3), ROUGH)
+    assert (pruned.changed, pruned.measured) == (False, None)
+    assert same is profile
