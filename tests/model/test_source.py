@@ -142,3 +142,10 @@ def test_samples_are_different_in_range_and_repeatable() -> None:
         assert family("cnn5").aligned(8).check(widths) == widths
     with pytest.raises(RequestError, match="which has"):
         family("lenet5").sample(10**7, seed=0)
+
+
+def test_a_family_of_tokens_reads_its_input_as_it_is_written() -> None:
+    """The command that an error names gives the input in full."""
+    short = model_ref("transformer", widths=(1, 64), input=(32, 64))
+    assert model_ref("transformer", widths=(1, 64), inputs=short.inputs) == short
+    assert short.training.batch == 32

@@ -210,7 +210,7 @@ def _known(spec: ModelSpec, profile: Profile) -> bool:
 
 
 def _member_space(ref: ModelRef, space: Channels) -> Channels | None:
-    """The space of a family's or factory's own widths; None where some group follows none or several of them."""
+    """The space of a family's or factory's own widths; None where a group that follows them cannot go by itself."""
     spec, found = parse_ref(ref), space.groups
     varied = {width for followed in spec.follows for width, _ in followed}
     follows: list[tuple[int, int] | None] = [None] * len(found)
@@ -224,6 +224,8 @@ def _member_space(ref: ModelRef, space: Channels) -> Channels | None:
         for place, (group, size) in enumerate(zip(found, other, strict=True)):
             if size == group.size:
                 continue
+            if space.follows[place] is None:
+                return None  # its channels have an order, such as heads, that only the model's code knows
             factor = group.size // ref.widths[width]
             if follows[place] is not None or (factor * ref.widths[width], factor * half) != (group.size, size):
                 return None

@@ -18,8 +18,8 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.steps import steps
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.variants import block_points
 from ampere_energy.predict.estimate import covered_jointly
+from ampere_energy.predict.many import points_of
 
 _BUSY = 0.9
 PAYS = 0.01
@@ -132,8 +132,7 @@ def _steps(space: Channels, profile: Profile, rows: Array) -> tuple[Array, Array
     """Joules, seconds and the device's busy share of steps at some widths."""
     assert profile.nets is not None
     kinds = covered_jointly(space.spec, profile, profile.nets)
-    points = [np.stack(point, axis=1) for point in block_points(space.spec, list(rows.T))]
-    found = steps(profile.nets, kinds, points)
+    found = steps(profile.nets, kinds, points_of(space.spec, rows))
     return found.energy_j, found.time_s, found.busy
 
 

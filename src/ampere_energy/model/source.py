@@ -96,7 +96,7 @@ def model_ref(
         known = family(source)
         source = known.name
         widths = known.check(widths) if widths else known.largest
-        input = input or known.input
+        input = input or (() if inputs else known.input)
         if known.tokens and len(input) == 2:
             inputs, input = (InputSpec("", "int64", input, known.tokens),), ()
     if len({bool(spec.name) for spec in inputs}) > 1:

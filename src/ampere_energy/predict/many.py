@@ -49,12 +49,18 @@ def estimate_many(
         raise RequestError(f"{spec.name} has no widths to vary", "give a family, or a factory with --widths")
     vectors = np.atleast_2d(np.asarray(widths, dtype=float))
     kinds = covered_jointly(spec, profile, profile.nets)
-    points = [np.stack(point, axis=1) for point in block_points(spec, list(vectors.T))]
+    points = points_of(spec, vectors)
     _inside(spec, profile.nets, kinds, points)
     found = steps(profile.nets, kinds, points)
     reach = np.exp(NormalDist().inv_cdf(0.5 + level / 2) * found.spread)
     slopes = _gradient(spec, profile.nets, kinds, points, found) if gradient else None
     return Candidates(found.energy_j, found.energy_j / reach, found.energy_j * reach, found.time_s, slopes)
+
+
+def points_of(spec: ModelSpec, widths: Array) -> list[Array]:
+    """For each block of a model, its own widths (N, axes) in N members; a block that follows none has no axes."""
+    found = block_points(spec, list(widths.T))
+    return [np.stack(point, axis=1) if point else np.zeros((len(widths), 0)) for point in found]
 
 
 def _inside(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array]) -> None:

@@ -25,7 +25,7 @@ def reward_words(reward: Reward) -> list[str]:
             f"the step is host-bound: the device works {percent(here.busy)} of its time, and no width changes the rest"
         )
     elif reward.little:
-        told.append("most of the step is what its blocks take whatever their widths: a larger batch would help")
+        told.append("most of the step does not follow the widths that can go: a larger batch may help")
     for other in reward.others:
         how = "without waiting for the host, as with --mode graph," if other.inferred else f"at {other.training}"
         costs = f"a sample takes {si(other.sample_j, 'J')}, not {si(here.sample_j, 'J')}"
