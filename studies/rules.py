@@ -3,8 +3,9 @@
 Networks are metered, never only timed, so that every measurement is of one sort; the estimator is the same for all. The
 opening, which all rules share, is what a campaign meters first where it may also time blocks: a few networks a kind.
 
-The errors to reach are not picked: they are those that single blocks by chance reach after each round. All counts
-are read off the mean of the seeds' curves, since a single seed's may never pass an error that the mean does.
+The errors to reach are not picked: they are those that single blocks by chance reach after each round of the campaign.
+All counts are read off the mean of the seeds' curves, since a single seed's may never pass an error that the mean does;
+between looks, which are a quarter of a round apart, errors are taken to fall evenly.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from studies.additive import spec_of
 RULES = Rules(points=10_000, precision=1e-6, timings=False)
 NOISE, ROUGH = 0.01, 0.1
 MOST = 108
+LOOK = guided.ROUND // 4
 FAMILIES = ("lenet5", "cnn5")
 
 
@@ -56,19 +58,19 @@ class Trial:
         self.measured = 0
 
     def curve(self, most: int) -> list[Stand]:
-        """Where it stands after the opening and each round, up to `most` measurements."""
+        """Where it stands after the opening and each quarter of a round, up to `most` measurements."""
         found = []
         while self.measured <= most and (request := self.campaign.ask()) is not None:
-            if self._at_a_round:
+            if self._at_a_look:
                 found.append(Stand(self.measured, self.error()))
             self.campaign.tell(self.device.measure(request.workload, POINT))
             self.measured += 1
         return found
 
     @property
-    def _at_a_round(self) -> bool:
+    def _at_a_look(self) -> bool:
         beyond = self.measured - len(self.campaign._opening)
-        return beyond >= 0 and beyond % guided.ROUND == 0
+        return beyond >= 0 and beyond % LOOK == 0
 
     def error(self) -> float:
         """The mean error of the unseen members now."""
@@ -105,9 +107,10 @@ def mean_curve(curves: Sequence[Sequence[Stand]]) -> list[Stand]:
 
 def shares(curves: dict[Rule, list[Stand]], most: int) -> list[dict[str, Any]]:
     """For each error that single blocks by chance reach: what each rule took, and guided's share; `most` if never."""
-    found = []
-    for stand in curves[Rule.RANDOM][1:]:
-        if stand.error >= min(s.error for s in curves[Rule.RANDOM] if s.measurements < stand.measurements):
+    found, opening = [], curves[Rule.RANDOM][0].measurements
+    rounds = [s for s in curves[Rule.RANDOM] if (s.measurements - opening) % guided.ROUND == 0]
+    for number, stand in enumerate(rounds[1:], start=1):
+        if stand.error >= min(s.error for s in rounds[:number]):
             continue  # chance was better off before
         took = {rule: reached(curve, stand.error * (1 + 1e-9)) for rule, curve in curves.items()}
         counts = {rule: most if n is None else n for rule, n in took.items()}
