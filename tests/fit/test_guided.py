@@ -8,6 +8,7 @@ import pytest
 from studies.additive import spec_of
 
 from ampere_energy.errors import CoverageError, DeviceError, RequestError
+from ampere_energy.fit import guide
 from ampere_energy.fit.campaign import add, profile, refine
 from ampere_energy.fit.guide import Offer, best
 from ampere_energy.fit.guided import Guided
@@ -128,6 +129,20 @@ def test_offers_are_ranked_by_what_they_teach_per_second() -> None:
     assert gains[0] < before
     dear = [Offer(net, False, 0.1 if net != cheap[0].net else 1e6) for net in blocks]
     assert best(learnt, [asked], dear, 1)[0].net != cheap[0].net
+
+
+def test_an_offer_is_worth_what_measuring_it_takes_off() -> None:
+    spec = spec_of("lenet5")
+    learnt = profile(spec, device=SimulatedDevice(**ROUGH), rules=Rules(points=3)).nets
+    assert learnt is not None
+    asked = tuple((learnt.find(b.kind.id) or 0, b.point) for b in spec_of("lenet5", (3, 9, 50, 40)).blocks)
+    covariance = learnt.posterior([asked, asked[:1]])
+    rows = {False: [1], True: [1, 3]}
+    gains = guide._gains(covariance, [2], [rows[False], rows[True]], learnt.scatter)
+    for gain, own in zip(gains, rows.values(), strict=True):
+        after = guide._told(covariance, own, learnt.scatter)
+        assert gain == pytest.approx(covariance[2, 2] - after[2, 2])
+    assert gains[1] > gains[0] > 0
 
 
 @pytest.mark.parametrize("rule", list(Rule))

@@ -35,23 +35,26 @@ def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: 
         offers: what could be measured.
         count: how many to take.
     """
+    costs = np.array([offer.cost_s for offer in offers])
 
-    def gain(covariance: Array, place: dict[Net, int], offer: Offer) -> float:
+    def gains(covariance: Array, place: dict[Net, int]) -> Array:
         asked = [len(place) + place[net] for net in questions]
-        return _gain(covariance, asked, _rows(offer, place), fit.scatter) / offer.cost_s
+        found: Array = _gains(covariance, asked, [_rows(offer, place) for offer in offers], fit.scatter) / costs
+        return found
 
-    return _greedy(fit, questions, offers, count, gain)
+    return _greedy(fit, questions, offers, count, gains)
 
 
 def widest(fit: NetFit, offers: Sequence[Offer], count: int) -> list[Offer]:
     """The offers whose own energies are least certain, in joules, in order."""
-    energies = {offer.net: _energy_j(fit, offer.net) for offer in offers}
+    squares = np.array([_energy_j(fit, offer.net) ** 2 for offer in offers])
 
-    def gain(covariance: Array, place: dict[Net, int], offer: Offer) -> float:
-        at = len(place) + place[offer.net]
-        return float(covariance[at, at]) * energies[offer.net] ** 2
+    def gains(covariance: Array, place: dict[Net, int]) -> Array:
+        at = [len(place) + place[offer.net] for offer in offers]
+        found: Array = np.diagonal(covariance)[at] * squares
+        return found
 
-    return _greedy(fit, (), offers, count, gain)
+    return _greedy(fit, (), offers, count, gains)
 
 
 def _greedy(
@@ -59,20 +62,20 @@ def _greedy(
     questions: Sequence[Net],
     offers: Sequence[Offer],
     count: int,
-    gain: Callable[[Array, dict[Net, int], Offer], float],
+    gains: Callable[[Array, dict[Net, int]], Array],
 ) -> list[Offer]:
     """Takes the offer of the largest gain, then the next as if that had been measured, and so on."""
     nets = list(dict.fromkeys((*questions, *(offer.net for offer in offers))))
     place = {net: i for i, net in enumerate(nets)}
-    chosen: list[Offer] = []
-    left = list(offers)
+    chosen: list[int] = []
     with one_thread():
         covariance = fit.posterior(nets)
-        while left and len(chosen) < count:
-            offer = left.pop(int(np.argmax([gain(covariance, place, offer) for offer in left])))
-            chosen.append(offer)
-            covariance = _told(covariance, _rows(offer, place), fit.scatter)
-    return chosen
+        while len(chosen) < min(count, len(offers)):
+            gain = gains(covariance, place)
+            gain[chosen] = -np.inf
+            chosen.append(int(np.argmax(gain)))
+            covariance = _told(covariance, _rows(offers[chosen[-1]], place), fit.scatter)
+    return [offers[i] for i in chosen]
 
 
 def _energy_j(fit: NetFit, net: Net) -> float:
@@ -86,11 +89,17 @@ def _rows(offer: Offer, place: dict[Net, int]) -> list[int]:
     return [at, len(place) + at] if offer.metered else [at]
 
 
-def _gain(covariance: Array, asked: Sequence[int], rows: Sequence[int], scatter: Array) -> float:
-    """How much the rows would take off the mean variance of what is asked."""
-    cross = covariance[np.ix_(asked, rows)]
-    inner = covariance[np.ix_(rows, rows)] + scatter[: len(rows), : len(rows)]
-    return float(np.einsum("qi,ij,qj->", cross, np.linalg.inv(inner), cross) / len(asked))
+def _gains(covariance: Array, asked: Sequence[int], rows: Sequence[Sequence[int]], scatter: Array) -> Array:
+    """How much the rows of each offer, time and energy or time alone, take off the mean variance of what is asked."""
+    times, energies = [own[0] for own in rows], [own[-1] for own in rows]
+    by_time, by_energy = covariance[asked][:, times], covariance[asked][:, energies]
+    time = covariance[times, times] + scatter[0, 0]
+    energy, both = covariance[energies, energies] + scatter[1, 1], covariance[times, energies] + scatter[0, 1]
+    alone = (by_time**2).sum(0) / time
+    pair = (energy * by_time**2 - 2 * both * by_time * by_energy + time * by_energy**2).sum(0)
+    metered = [len(own) == 2 for own in rows]
+    found: Array = np.divide(pair, time * energy - both**2, out=alone, where=metered) / len(asked)
+    return found
 
 
 def _told(covariance: Array, rows: Sequence[int], scatter: Array) -> Array:

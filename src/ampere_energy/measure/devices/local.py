@@ -49,6 +49,7 @@ class LocalDevice:
             raise RequestError(f"--threads {threads}", "give at least 1")
         self._name = name
         self._worker = Worker([name, meter or best_meter(name), *([] if threads is None else [str(threads)])])
+        self._worker.start()  # it takes some seconds, in which the model can be read
         self._idle_w: float | None = None
 
     @cached_property
@@ -183,8 +184,14 @@ class Worker:
 
     def hello(self) -> dict[str, Any]:
         """What the worker said of itself when it started; starts it if need be."""
-        if self._process is None:
-            self._start()
+        self.start()
+        if not self._hello:
+            self._hello = self._receive(_START_S)
+            for failure, error in (("device_error", DeviceError), ("meter_error", MeterError)):
+                if failure in self._hello:
+                    told = str(self._hello[failure])
+                    self.stop()
+                    raise error(told, "ampere devices tells what this machine has")
         return self._hello
 
     def ask(self, request: dict[str, Any], deadline_s: float) -> dict[str, Any]:
@@ -206,10 +213,13 @@ class Worker:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
-            self._process = None
+            self._process, self._hello = None, {}
             self._stderr.close()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Starts the process, where none runs, and does not wait for it."""
+        if self._process is not None:
+            return
         self._stderr = tempfile.TemporaryFile("ab+")  # noqa: SIM115 - lives as long as the worker
         paths = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
@@ -220,11 +230,6 @@ class Worker:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             start_new_session=True,  # Ctrl-C belongs to the campaign, which then ends the worker
         )
-        self._hello = self._receive(_START_S)
-        for failure, error in (("device_error", DeviceError), ("meter_error", MeterError)):
-            if failure in self._hello:
-                self.stop()
-                raise error(str(self._hello[failure]), "ampere devices tells what this machine has")
 
     def _receive(self, deadline_s: float) -> dict[str, Any]:
         assert self._process is not None
