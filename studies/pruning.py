@@ -77,7 +77,7 @@ from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import WidthRange, block_points
 from ampere_energy.plain import decode, encode, parse_json
 from ampere_energy.predict.estimate import Estimate, estimate
-from studies import case, images
+from studies import case, images, tables
 from studies.freshness import ROOT
 from studies.images import Images
 
@@ -203,7 +203,9 @@ def record(net: Net, folder: Path, device: Device, mode: Mode, pictures: Path | 
     _say(f"profiled in {learnt.profile_s:.0f} s, {learnt.measurements} networks")
     if not (folder / "chosen.json").exists():
         choices = _chosen(net, channels, learnt, folder, device, pictures)
-        (folder / "chosen.json").write_text(json.dumps(encode(choices), indent=1) + "\n")
+        whole = folder / "chosen.json.part"
+        whole.write_text(json.dumps(encode(choices), indent=1) + "\n")
+        whole.rename(folder / "chosen.json")
     asked = [chosen for _ in range(ROUNDS) for chosen in choices_of(folder).models]
     resumed = Resumed(device, MeasurementLog(folder / "measured.jsonl"))
     for chosen in asked:
@@ -433,9 +435,7 @@ def main(arguments: Sequence[str]) -> None:
     elif asked.command == "pack":
         pack(asked.folder)
     else:
-        from studies.tables import pruning
-
-        print("\n".join(pruning(run(asked.folder if asked.command else DATA))))
+        print("\n".join(tables.pruning(run(asked.folder if asked.command else DATA))))
 
 
 def _record_all(folder: Path, names: Sequence[str], device: str, mode: Mode, pictures: Path | None) -> None:
