@@ -23,6 +23,7 @@ from studies import (
     lab,
     oracle,
     phases,
+    pruning,
     rules,
     search,
     tables,
@@ -57,6 +58,7 @@ def main(names: Sequence[str]) -> None:
         "evaluation": lambda _: experiments.run(),
         "cards": lambda _: cards.run(),
         "search": lambda _: search.run(seeds=5),
+        "pruning": lambda _: pruning.run(),
     }.items():
         if names and name not in names:
             continue

@@ -224,6 +224,14 @@ def _warm_up(module: nn.Module, data: Images, plan: Plan) -> None:
         done += 1
 
 
+def short_loss(module: nn.Module, data: Images, plan: Plan) -> float:
+    """The mean loss of a training that nobody meters, by which models are compared that will be trained longer."""
+    run = _Run(module.train(), data, plan)
+    for done in range(plan.steps):
+        run.step(done)
+    return run.loss.item() / plan.steps
+
+
 def _looked_at(
     module: nn.Module, kept: Sequence[tuple[int, torch.Tensor, dict[str, torch.Tensor]]], unseen: Images
 ) -> tuple[Checkpoint, ...]:

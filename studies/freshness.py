@@ -19,6 +19,7 @@ MODELS = tuple(sorted(f"studies/models/{path.name}" for path in (ROOT / "studies
 WHOLE = tuple(sorted(f"data/h200-whole/{path.name}" for path in (ROOT / "data" / "h200-whole").iterdir()))
 RECORDED = [path for plan in ("h200", "cpu") for path in (ROOT / "data" / plan).rglob("*") if path.is_file()]
 EXPERIMENTS = tuple(sorted(str(path.relative_to(ROOT)) for path in RECORDED))
+PRUNED = tuple(sorted(str(p.relative_to(ROOT)) for p in (ROOT / "data" / "h200-pruned").rglob("*") if p.is_file()))
 PACKED = (ROOT / "src/ampere_energy/bundled").rglob("*.json*")
 BUNDLED = tuple(sorted(str(path.relative_to(ROOT)) for path in PACKED))
 LAB = tuple(f"data/h200-lab/{name}.json" for name in ("aligned", "two", "g_big", "g_small"))
@@ -95,6 +96,14 @@ TESTED = {
         "src/ampere_energy/fit/steps.py",
         "src/ampere_energy/bundled/nvidia-h200/cnn5-128x3x64x64-graph.json.gz",
         "data/h200-cnn5/ampere/graph-campaign.jsonl.gz",
+    ),
+    "pruning": (
+        "studies/pruning.py",
+        *ENGINE,
+        *GUIDED,
+        *(f"src/ampere_energy/fit/{name}.py" for name in ("campaign", "steps")),
+        "src/ampere_energy/predict/estimate.py",
+        *PRUNED,
     ),
     "oracle": ("studies/oracle.py", "src/ampere_energy/fit/gp.py"),
     "counters": ("studies/counters.py", f"{METERS}/counters.py", f"{METERS}/rapl.py"),

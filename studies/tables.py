@@ -11,7 +11,7 @@ from typing import Any
 from studies.freshness import RESULTS, ROOT
 
 PAGES = tuple(
-    ROOT / "docs" / name for name in ("method.md", "measurement.md", "models.md", "evaluation.md", "search.md")
+    ROOT / "docs" / f"{name}.md" for name in ("method", "measurement", "models", "evaluation", "search", "pruning")
 )
 
 
@@ -347,6 +347,34 @@ def search(result: dict[str, Any]) -> list[str]:
     return ["| what | found |", "|---|---|", *(f"| {name} | {found} |" for name, found in rows)]
 
 
+def pruning(result: list[dict[str, Any]]) -> list[str]:
+    """Models pruned to half their energy: predicted and measured shares of the original's."""
+    if not result:
+        return ["Nothing is recorded yet."]
+    rows = [
+        "| model, batch first, mode | by | predicted, 90 % interval | when chosen | measured | time | FLOPs | "
+        "parameters | profiled | measured on the way |",
+        f"|{'---|' * 10}",
+    ]
+    for row in result:
+        low, high = row["interval"]
+        scatter = (max(row["measured"]) - min(row["measured"])) / 2
+        chosen, tried = row["when_chosen"], row["tried"]
+        rows.append(
+            f"| {row['net']}, {'×'.join(map(str, row['input']))}, {row['mode']} | {row['guide']} | "
+            f"{_percent(row['predicted'])} ({100 * low:.1f} – {_percent(high)}) | "
+            f"{'–' if chosen is None else _percent(chosen)} | {100 * row['share']:.1f} ± {_percent(scatter)} | "
+            f"{_percent(row['time'])} | {_percent(row['flops'])} | {_percent(row['parameters'])} | "
+            f"{row['profile_s']:.0f} s | {tried or '–'} |"
+        )
+    asked = [row for row in result if row["guide"] == "ampere"]
+    held, missed = ([row["net"] for row in asked if row["holds"] is holds] for holds in (True, False))
+    words = [f"Measured between 45 and 50 %, as asked, by AMPERE: {len(held)} of {len(asked)}"]
+    words += [f"not {', '.join(missed)}"] if missed else []
+    rounds = f"A measured share is the mean of {len(result[0]['measured'])} rounds, ± half their range."
+    return [*rows, "", f"{'; '.join(words)}. {rounds}"]
+
+
 def company() -> list[str]:
     """Blocks alone against the model, on a CPU."""
     record = _data("cpu-company/company.json")
@@ -364,7 +392,7 @@ def company() -> list[str]:
 MAKERS = {
     "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
     "approximate": approximate, "whole models": whole_models, "floor": floor, "evaluation": evaluation,
-    "cards": cards, "search": search,
+    "cards": cards, "search": search, "pruning": pruning,
 }  # fmt: skip
 
 

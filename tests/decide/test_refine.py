@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -13,6 +14,7 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import Measurement
+from ampere_energy.model.blocks import Block
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import WidthRange
@@ -59,3 +61,22 @@ def test_a_budget_already_met_is_not_measured(rough: tuple[Channels, Profile]) -
     pruned, same = refined(partial(prune, space, None), space, profile, Budget(joules=1e3), ROUGH)
     assert (pruned.changed, pruned.measured) == (False, None)
     assert same is profile
+
+
+class Bent(SimulatedDevice):
+    """A device on which narrow models cost less in company than any of their blocks tells."""
+
+    def true_energy_j(self, blocks: Sequence[Block]) -> float:
+        width = sum(sum(block.point[:1]) for block in blocks[1:-1])
+        return super().true_energy_j(blocks) * ((width / WIDE) ** 0.5 if len(blocks) > 1 else 1.0)
+
+
+WIDE = sum(model_ref("cnn5").widths[:-1])
+
+
+def test_what_a_profile_does_not_believe_is_allowed_for(rough: tuple[Channels, Profile]) -> None:
+    space, profile = rough
+    device = Bent(0.005, rough=0.25, world=1)
+    pruned, _ = refined(partial(prune, space, None, mean=True), space, profile, Budget(0.5), device)
+    assert pruned.measured is not None
+    assert 0.47 <= pruned.measured[1].energy_j / pruned.measured[0].energy_j <= 0.5

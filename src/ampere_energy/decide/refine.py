@@ -13,6 +13,7 @@ from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import Measurement
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.variants import block_points
+from ampere_energy.predict.estimate import estimate
 
 CLOSE = 0.06
 """How far below the budget a measured model may lie, as a share of it; widths are chosen for the middle."""
@@ -51,18 +52,20 @@ def refined(
     before = measured(pruned.original, "the original", device, observe)
     keep(before)
     profile = add(profile, space.spec.blocks, before)
-    limit_j = budget.of(before.energy_j)
+    limit_j, bias = budget.of(before.energy_j), 1.0
     found: list[Pruned] = []
     while len(found) < rounds:
-        pruned = choose(profile, Budget(joules=(1 - CLOSE / 2) * limit_j))
+        pruned = choose(profile, Budget(joules=bias * (1 - CLOSE / 2) * limit_j))
         after = measured(pruned.ref, "the pruned model", device, observe)
         keep(after)
         found.append(replace(pruned, aim=replace(pruned.aim, budget=budget), measured=(before, after)))
         if (1 - CLOSE) * limit_j <= after.energy_j <= limit_j:
             break
         points = block_points(space.spec, space.widths_of(pruned.group_widths))
-        blocks = [Block(b.name, b.kind, point) for b, point in zip(space.spec.blocks, points, strict=True)]
+        blocks = tuple(Block(b.name, b.kind, point) for b, point in zip(space.spec.blocks, points, strict=True))
         profile = add(profile, blocks, after)
+        # What the profile still does not believe of this model it will not believe of the next either.
+        bias = estimate(replace(space.spec, blocks=blocks), profile).energy_j / after.energy_j
     inside = [own for own in found if _energy_j(own) <= limit_j]
     best = max(inside, key=_energy_j) if inside else min(found, key=_energy_j)
     missed = () if inside else (f"none of {len(found)} measured models is inside the budget: this one comes closest",)

@@ -1,0 +1,153 @@
+"""The study of pruned models in small: recorded, interrupted, packed and scored on the simulated device."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from studies import case, pruning, tables
+from studies.freshness import RESULTS
+
+from ampere_energy.decide.pruned import Guide
+from ampere_energy.errors import RequestError
+from ampere_energy.fit.rules import Rules
+from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.measure.measurement import Measurement, Procedure, Workload
+from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.model.training import Mode
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SMALL = """
+from torch import nn
+
+def net():
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10),
+    )
+"""
+
+
+class Interrupted(SimulatedDevice):
+    """Is taken away before some measurement of a whole model."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__(0.003)
+        self.left = after
+
+    def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+        if procedure.windows > 2:
+            if not self.left:
+                raise ConnectionError
+            self.left -= 1
+        return super().measure(workload, procedure)
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> pruning.Net:
+    path = tmp_path_factory.mktemp("net") / "small.py"
+    path.write_text(SMALL)
+    rules = Rules(points=3, precision=0.1)
+    return pruning.Net(f"{path}:net", (64, 1, 12, 12), tuple(Guide), keeps=True, rules=rules, samples=2)
+
+
+@pytest.fixture(scope="module")
+def folder(net: pruning.Net, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A net recorded with three interruptions."""
+    place = tmp_path_factory.mktemp("recorded")
+    for after in (1, 1, 4):
+        with pytest.raises(ConnectionError):
+            pruning.record(net, place / "small", Interrupted(after), Mode.GRAPH)
+        assert not pruning.finished(place / "small")
+    pruning.record(net, place / "small", SimulatedDevice(0.003), Mode.GRAPH)
+    return place
+
+
+def test_a_recording_goes_on_where_it_stopped(net: pruning.Net, folder: Path) -> None:
+    place = folder / "small"
+    assert pruning.finished(place)
+    choices = pruning.choices_of(place)
+    assert [model.name for model in choices.models] == ["original", "ampere", "flops", "random"]
+    assert choices.layers == ("0", "3")
+    rounds = MeasurementLog(place / "measured.jsonl").read()
+    assert [record.workload for record in rounds] == 2 * [model.ref for model in choices.models]
+    on_the_way = MeasurementLog(place / "refined.jsonl").read()
+    assert [r.workload == choices.models[0].ref for r in on_the_way] == [True, *[False] * (len(on_the_way) - 1)]
+    pruning.record(net, place, Interrupted(0), Mode.GRAPH)  # nothing is left to measure
+    (place / "measured.jsonl").rename(place / "aside")
+    with pytest.raises(RequestError, match="the log was recorded on simulated"):
+        pruning.record(net, place, SimulatedDevice(0.003, seed=1), Mode.GRAPH)
+    (place / "aside").rename(place / "measured.jsonl")
+
+
+def test_the_table_comes_from_packed_logs_alone(folder: Path, tmp_path: Path) -> None:
+    (folder / "unfinished").mkdir(exist_ok=True)
+    pruning.pack(folder, tmp_path)
+    assert sorted(path.name for path in (tmp_path / "small").iterdir()) == [
+        "campaign.jsonl.gz", "chosen.json", "measured.jsonl.gz", "refined.jsonl.gz", "space.json.gz",
+    ]  # fmt: skip
+    result = json.loads(json.dumps(pruning.run(tmp_path)))
+    assert result == json.loads(json.dumps(pruning.run(folder)))
+    ampere, flops, random = result
+    assert (ampere["guide"], flops["guide"], random["guide"]) == ("ampere", "flops", "random")
+    assert ampere["holds"]
+    assert 0.45 <= ampere["share"] <= 0.5
+    assert ampere["tried"] >= 1
+    assert ampere["when_chosen"] == pytest.approx(ampere["share"], rel=0.05)
+    assert 0.4 < flops["flops"] <= 0.5
+    assert flops["share"] > flops["flops"]  # constant costs do not go with FLOPs
+    for row in result:
+        low, high = row["interval"]
+        assert low < row["predicted"] < high
+        assert row["predicted"] == pytest.approx(row["share"], rel=0.2)
+        assert row["profile_s"] == 0
+        assert len(row["measured"]) == 2
+    table = tables.pruning(result)
+    assert len(table) == 7
+    assert table[2].startswith("| small, 64×1×12×12, graph | ampere | ")
+    assert table[-1].startswith("Measured between 45 and 50 %, as asked, by AMPERE: 1 of 1. ")
+    missed = tables.pruning([{**ampere, "holds": False}])
+    assert "0 of 1; not small" in missed[-1]
+
+
+def test_kept_modules_can_be_trained(folder: Path) -> None:
+    models = {model.name: model for model in pruning.choices_of(folder / "small").models}
+    start = case.builder_of(str(folder / "small" / "original.pt"), ())()
+    for name, model in models.items():
+        module = case.builder_of(str(folder / "small" / f"{name}.pt"), ())()
+        assert (module[0].out_channels, module[3].out_channels) == model.widths
+        assert module(torch.zeros(2, 1, 12, 12)).shape == (2, 10)
+        kept = {tuple(channel.flatten().tolist()) for channel in module[0].weight}
+        assert kept <= {tuple(channel.flatten().tolist()) for channel in start[0].weight}
+
+
+def test_nothing_recorded_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pruning.run(tmp_path / "nowhere") == []
+    pruning.main(["show", str(tmp_path)])
+    assert capsys.readouterr().out == "Nothing is recorded yet.\n"
+
+
+def test_what_is_recorded_keeps_the_promise() -> None:
+    """Every net that AMPERE pruned on the card, as far as there are any."""
+    for row in json.loads(RESULTS.read_text())["pruning"]["result"]:
+        if row["guide"] == "ampere":
+            assert row["holds"], row["net"]
+
+
+def test_the_command(
+    net: pruning.Net, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(pruning.NETS, "small", replace(net, guides=(Guide.FLOPS,), keeps=False))
+    words = ["record", str(tmp_path), "small", "--device", "simulated"]
+    pruning.main(words)
+    pruning.main([*words, "--mode", "eager"])
+    out = capsys.readouterr().out
+    assert out.count("original: ") == 4
+    assert {path.name for path in tmp_path.iterdir()} == {"small", "small-eager"}
+    pruning.main(["show", str(tmp_path)])
+    assert "| small-eager, 64×1×12×12, eager | flops |" in capsys.readouterr().out
+    with pytest.raises(RequestError, match="no net is called vgg"):
+        pruning.main(["record", str(tmp_path), "vgg", "--device", "simulated"])
