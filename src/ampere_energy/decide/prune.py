@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from torch import nn
@@ -22,13 +21,13 @@ from ampere_energy.decide.pruned import Aim, Budget, Guide, Pruned, WidthChange,
 from ampere_energy.decide.widths import Choice, narrowed_to
 from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.fit.profile import Profile
-from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.groups import narrowed
 from ampere_energy.model.objective import train_mode
 from ampere_energy.model.parse import Example, parse
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import block_points
+from ampere_energy.model.variants import resized
 from ampere_energy.predict.estimate import Estimate, estimate
 
 FAVOURABLE = 8
@@ -146,7 +145,7 @@ def _result(
     changed = tuple(widths) != space.spec.widths
     asked = space.group_widths(widths)
     module = narrowed(space.model, space.groups, space.kept(widths, judged)) if changed else copy.deepcopy(space.model)
-    spec = _member(space.spec, widths)
+    spec = resized(space.spec, widths)
     if changed:
         _confirm(space, spec, module)
     counts = [sum(f is not None and f[0] == v for f in space.follows) for v in range(len(space.spec.widths))]
@@ -167,14 +166,8 @@ def _result(
     )
 
 
-def _member(spec: ModelSpec, widths: Sequence[int]) -> ModelSpec:
-    points = block_points(spec, [int(width) for width in widths])
-    blocks = tuple(Block(b.name, b.kind, point) for b, point in zip(spec.blocks, points, strict=True))
-    return replace(spec, blocks=blocks, widths=tuple(int(width) for width in widths))
-
-
 def _estimated(space: Channels, widths: Sequence[int], profile: Profile, level: float) -> Estimate:
-    return estimate(_member(space.spec, widths), profile, level=level)
+    return estimate(resized(space.spec, widths), profile, level=level)
 
 
 def _work(model: nn.Module, spec: ModelSpec) -> Work:

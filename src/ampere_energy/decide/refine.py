@@ -11,8 +11,7 @@ from ampere_energy.fit.campaign import add
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import Measurement
-from ampere_energy.model.blocks import Block
-from ampere_energy.model.variants import block_points
+from ampere_energy.model.variants import resized
 from ampere_energy.predict.estimate import estimate
 
 CLOSE = 0.06
@@ -61,11 +60,10 @@ def refined(
         found.append(replace(pruned, aim=replace(pruned.aim, budget=budget), measured=(before, after)))
         if (1 - CLOSE) * limit_j <= after.energy_j <= limit_j:
             break
-        points = block_points(space.spec, space.widths_of(pruned.group_widths))
-        blocks = tuple(Block(b.name, b.kind, point) for b, point in zip(space.spec.blocks, points, strict=True))
-        profile = add(profile, blocks, after)
+        spec = resized(space.spec, space.widths_of(pruned.group_widths))
+        profile = add(profile, spec.blocks, after)
         # What the profile still does not believe of this model it will not believe of the next either.
-        bias = estimate(replace(space.spec, blocks=blocks), profile).energy_j / after.energy_j
+        bias = estimate(spec, profile).energy_j / after.energy_j
     inside = [own for own in found if _energy_j(own) <= limit_j]
     best = max(inside, key=_energy_j) if inside else min(found, key=_energy_j)
     missed = () if inside else (f"none of {len(found)} measured models is inside the budget: this one comes closest",)

@@ -21,7 +21,7 @@ from ampere_energy.model.blocks import AnyKind, ModelSpec, Point
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange, block_points
+from ampere_energy.model.variants import WidthRange, resized
 from ampere_energy.model.zoo.families import FAMILIES
 from ampere_energy.predict.many import Candidates, estimate_many
 
@@ -120,10 +120,7 @@ class Space:
 
     def points(self, ref: ModelRef) -> list[tuple[AnyKind, Point]]:
         """A member's blocks."""
-        spec = self.spec(ref)
-        return [
-            (block.kind, tuple(point)) for block, point in zip(spec.blocks, block_points(spec, ref.widths), strict=True)
-        ]
+        return [(block.kind, block.point) for block in resized(self.spec(ref), ref.widths).blocks]
 
     def steps(self, training: Training) -> float:
         """Training steps that the samples take."""
@@ -241,16 +238,10 @@ def _up_to(ranges: Sequence[WidthRange], counts: int, setting: Setting) -> Setti
     """The setting with a smaller largest member."""
     widths = tuple(r.high for r in ranges)
     specs = {
-        layers: _resized(spec, (*layers, *widths[counts:])) if spec.widths else spec
+        layers: resized(spec, (*layers, *widths[counts:])) if spec.widths else spec
         for layers, spec in setting.specs.items()
     }
     return Setting(replace(setting.ref, widths=widths), setting.profile, specs)
-
-
-def _resized(spec: ModelSpec, widths: tuple[int, ...]) -> ModelSpec:
-    points = block_points(spec, widths)
-    blocks = (replace(block, point=tuple(point)) for block, point in zip(spec.blocks, points, strict=True))
-    return replace(spec, blocks=tuple(blocks), widths=widths)
 
 
 def _narrow(ranges: list[WidthRange], spec: ModelSpec, nets: NetFit) -> None:

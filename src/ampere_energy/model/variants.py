@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -257,7 +257,13 @@ def alone(kind: AnyKind, point: Point) -> Variant:
     return Variant((Block("subject", kind, point),))
 
 
+def resized(spec: ModelSpec, widths: Sequence[int]) -> ModelSpec:
+    """The model at other widths."""
+    points = block_points(spec, widths)
+    blocks = tuple(replace(block, point=point) for block, point in zip(spec.blocks, points, strict=True))
+    return replace(spec, blocks=blocks, widths=tuple(widths))
+
+
 def member(spec: ModelSpec, widths: Sequence[int]) -> Variant:
     """A whole member of the family of a chain."""
-    points = block_points(spec, widths)
-    return Variant(tuple(Block(b.name, b.kind, point) for b, point in zip(spec.blocks, points, strict=True)))
+    return Variant(resized(spec, widths).blocks)
