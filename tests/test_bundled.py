@@ -93,7 +93,9 @@ def test_a_bundled_profile_still_predicts_what_it_was_scored_with() -> None:
         spec = parse_ref(model_ref("cnn5", widths=tuple(trial["widths"]), input=INPUT, training=learnt.training))
         found = estimate(spec, learnt)
         assert found.energy_j == pytest.approx(trial["predicted_j"], rel=1e-9)
-        assert found.interval_j == pytest.approx(trial["interval_j"], rel=1e-9)
+        assert found.interval_j == pytest.approx(trial["interval_j"], rel=1e-3), (
+            "it has the noise of one run in it since"
+        )
 
 
 def test_everything_in_a_bundle_is_packaged_small_and_usable() -> None:

@@ -710,7 +710,9 @@ def test_search_by_gradient(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("--gradient",), 2, "a gradient search needs one limit"),
+        (("--gradient",), 2, "--gradient needs one limit; give --budget-j 1.2 or --at-least 1e6"),
+        (("--width-step", "0"), 2, "--width-step 0; give at least 1"),
+        (("--plot", "front.png"), 2, "--plot front.png; plots are SVG"),
         (("--budget-j", "1"), 2, "without --gradient"),
         (("--gradient", "--budget-j", "1", "--plot", "x.svg"), 2, "--gradient with --storage or --plot"),
         (("--gradient", "--budget-j", "1e-9"), 2, "no member was found within 1e-09 J"),

@@ -151,7 +151,7 @@ def test_budgets_that_are_met_or_cannot_be(folder: Path) -> None:
     ("arguments", "code", "told"),
     [
         (("prune", "mine.py:recurrent", "--input", "64,5,3", "--profile", "mine.json", "--budget", "50%"), 2, "LSTM"),
-        (("profile", "mine.py:recurrent", "--input", "64,5,3", "--prunable"), 2, "ampere search over its widths"),
+        (("profile", "mine.py:recurrent", "--input", "64,5,3", "--prunable"), 2, "ampere search --widths"),
         (("profile", *MODEL, "--prunable", "--vary"), 2, "--prunable with --vary"),
         (("prune", *KNOWN, "--budget", "half"), 2, "--budget half"),
         (("prune", *KNOWN, "--budget", "50%", "--guide", "luck"), 2, "choose from ampere, flops, random"),

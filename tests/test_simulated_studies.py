@@ -12,6 +12,7 @@ from studies.additive import spec_of
 from studies.rules import Stand
 
 from ampere_energy.fit.campaign import profile
+from ampere_energy.fit.guided import ROUND
 from ampere_energy.fit.rules import Rule
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.model.zoo.families import family
@@ -70,7 +71,8 @@ def test_shares_are_of_errors_that_chance_reaches() -> None:
     assert at_three["guided / other"] == pytest.approx({"random": (10 + 16 * 5 / 6) / 58, "variance": 23.333333 / 60})
 
 
-def test_guided_campaigns_come_nearer_with_fewer_measurements() -> None:
+def test_guided_campaigns_come_nearer_with_fewer_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "LOOK", ROUND)
     chosen, spec = family("cnn5"), spec_of("cnn5")
     first: dict[Rule, list[float]] = {}
     last: dict[Rule, list[float]] = {}

@@ -115,6 +115,17 @@ def share(text: str, option: str) -> float | None:
     return value
 
 
+def step_budget(text: str) -> dict[str, float]:
+    """What a step may cost: a share such as 50% (`share`), or an energy such as 1.5J (`joules`)."""
+    try:
+        found = joules(text, "--budget") if any(letter.isalpha() for letter in text) else None
+        return {"joules": found} if found is not None else {"share": share(text, "--budget") or 0.0}
+    except RequestError as error:
+        raise RequestError(
+            error.what, "give a share below 100%, such as 50%, or joules a step, such as 1.5J"
+        ) from error
+
+
 def default_name(model: str, device: str) -> str:
     """A profile's name where none was given."""
     return re.sub(r"[^\w.]+", "-", f"{Path(model).name}-{device}").strip("-")

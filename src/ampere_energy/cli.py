@@ -35,6 +35,7 @@ from ampere_energy.arguments import (
     saved_profiles,
     seconds,
     share,
+    step_budget,
     watt_hours,
     width_ranges,
 )
@@ -202,7 +203,7 @@ def profile(
     from ampere_energy.fit.rules import Rule, Rules
     from ampere_energy.show.plainly import profile_json
     from ampere_energy.show.progress import CampaignDisplay
-    from ampere_energy.show.tables import profile_table
+    from ampere_energy.show.tables import median_error, profile_table
 
     rules = Rules(
         points=points,
@@ -235,6 +236,12 @@ def profile(
     learnt.save(path)
     _show(as_json, lambda: profile_json(learnt, str(path)), lambda: profile_table(learnt))
     _say(f"profile {path}, measurements {log}")
+    if learnt.nets is not None and (off := median_error(learnt.nets)) > _USELESS:
+        fewer = ", or with --threads 1" if device == "cpu" and threads != 1 else ""
+        _say(
+            f"this profile is of little use: predicted from the rest, what was measured is off by {100 * off:.0f} % "
+            f"in the median; profile again with nothing else running{fewer}"
+        )
     if rules.budget_s is not None and learnt.profile_s > 1.2 * rules.budget_s:
         _say(f"the fewest points that make a profile took {learnt.profile_s:.0f} s, more than the budget")
     if not learnt.complete:
@@ -544,6 +551,12 @@ def search(
     """Looks for members of a family that are good, cheap and quick, by estimates: nothing is trained or measured."""
     if not gradient and (budget_j, at_least) != (None, None):
         raise RequestError("--budget-j or --at-least without --gradient", "add it, or leave the limit out")
+    _positive(width_step, "--width-step")
+    _positive(trials, "--trials")
+    if plot is not None and plot.suffix != ".svg":
+        raise RequestError(f"--plot {plot}", "plots are SVG: give a name that ends in .svg")
+    if gradient and (budget_j is None) == (at_least is None):
+        raise RequestError("--gradient needs one limit", "give --budget-j 1.2 or --at-least 1e6")
     if gradient and (storage or plot):
         raise RequestError("--gradient with --storage or --plot", "it finds one member without a study: leave them out")
     from ampere_energy.decide.descend import descend
@@ -653,6 +666,11 @@ def prune(
         raise RequestError(f"--refine with {given}", "refining is for joules, on the device that was profiled")
     if verify and not device and is_bundle(profile):
         raise RequestError(f"--verify with the bundle {profile}", "say on which --device")
+    if device and device.partition(":")[0] != learnt.device.name.partition(":")[0]:
+        raise RequestError(
+            f"--device {device}, where the profile is of {learnt.device.name}",
+            "verify on such a device, or profile this one",
+        )
     from ampere_energy.decide.channels import channels_of
     from ampere_energy.decide.importance import Importance
     from ampere_energy.decide.prune import favourable
@@ -663,10 +681,13 @@ def prune(
     from ampere_energy.model.source import find
     from ampere_energy.show.pruning import prune_json, prune_table, reward_words
 
-    energy = any(letter.isalpha() for letter in budget)
-    allowed = Budget(joules=joules(budget, "--budget")) if energy else Budget(share=share(budget, "--budget"))
+    allowed = Budget(**step_budget(budget))
     chosen_by, kept_by = choice(Guide, guide, "--guide"), choice(Importance, importance, "--importance")
-    step = favourable(learnt) if step is None else step
+    if objective and chosen_by is not Guide.RANDOM:
+        raise RequestError(f"--objective {objective} with --guide {guide}", "it is for --guide random")
+    if loss and kept_by is not Importance.TAYLOR:
+        raise RequestError(f"--loss {loss} with --importance {importance}", "it is for --importance taylor")
+    step = favourable(learnt) if step is None else _positive(step, "--step")
     with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}") as status:
         try:
             space = channels_of(ref, None, learnt)
@@ -687,8 +708,8 @@ def prune(
             mean=mean or refine,
             step=step,
             level=level,
-            loss=find(loss) if loss else None,
-            objective=find(objective) if objective else None,
+            loss=find(loss, "function") if loss else None,
+            objective=find(objective, "function") if objective else None,
             samples=samples,
             seed=seed,
             observe=status.update,
@@ -752,11 +773,21 @@ def _say(message: str) -> None:
     err.print(message, highlight=False, soft_wrap=True)
 
 
+_USELESS = 0.3
+"""A profile whose own measurements are so far off their predictions tells little."""
+
+
+def _positive(value: int, option: str) -> int:
+    if value < 1:
+        raise RequestError(f"{option} {value}", "give at least 1")
+    return value
+
+
 def _busy(device: str) -> str | None:
     """A warning where other programs' work, which cannot be told from the model's, will be in the figures."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if device == "cpu" and load > 0.6 * cores:
-        return f"this machine was busy (load {load:.1f} on {cores} cores): figures scatter; --threads 1 suffers least"
+        return f"this machine was busy (load {load:.1f} on {cores} cores): figures scatter, least with --threads 1"
     return None
 
 
@@ -848,8 +879,7 @@ def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[Model
     from ampere_energy.model.variants import WidthRange
     from ampere_energy.model.zoo.families import FAMILIES
 
-    if step < 1:
-        raise RequestError(f"--width-step {step}", "give at least 1")
+    _positive(step, "--width-step")
     known = FAMILIES.get(ref.source)
     if known:
         return spec, known.aligned(step).up_to(spec.widths)
@@ -867,8 +897,7 @@ def _prunable(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[Width
     """The model by its groups of channels, with the widths to cover so that it can be pruned."""
     from ampere_energy.decide.channels import prunable
 
-    if step < 1:
-        raise RequestError(f"--width-step {step}", "give at least 1")
+    _positive(step, "--width-step")
     with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}"):
         space = prunable(ref)
     return space.ref_of(space.spec.widths) or ref, space.spec, space.ranges(step)

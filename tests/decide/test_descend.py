@@ -24,8 +24,8 @@ def card() -> Space:
 
 
 def test_it_finds_nearly_the_best_of_all_members(card: Space) -> None:
-    refs = list(card.members())
-    energies, scores = card.estimate(refs).energy_j, np.array([proxy(card, "params")(ref) for ref in refs])
+    refs, parameters = list(card.members()), proxy(card, "params")
+    energies, scores = card.estimate(refs).energy_j, np.array([parameters(ref) for ref in refs])
     ended = descend(card, budget_j=1.0)
     found, place = ended.member, refs.index(ended.member.ref)
     assert found.energy_j <= 1.0

@@ -99,7 +99,7 @@ def test_by_chance_the_best_by_the_objective_is_kept(space: Channels, profile: P
 def test_a_budget_out_of_reach_says_what_can_be_had(space: Channels, profile: Profile) -> None:
     narrowest = replace(space.spec, widths=(8, 8, 8, 8))
     least = ampere_energy.estimate_many(space.spec, profile, [narrowest.widths]).high_j[0]  # type: ignore[arg-type]
-    told = f"the best reachable is {least:.3g} J"
+    told = f"the best reachable is {least:.4g} J"
     with pytest.raises(RequestError, match=f"a budget of 1 % cannot be met: {told}, 1 % of the original .*8,8,8,8"):
         prune(space, None, profile, 0.01)
 
@@ -133,7 +133,7 @@ def test_a_step_without_narrower_widths_is_refused(space: Channels, profile: Pro
 
 def test_recurrent_layers_are_refused_with_what_to_do(profile: Profile) -> None:
     ref = model_ref("lstm")
-    with pytest.raises(RequestError, match=r"has LSTM layers, .* ampere search over its widths, or ampere estimate"):
+    with pytest.raises(RequestError, match=r"has LSTM layers, .* choose smaller ones by ampere search --widths"):
         prune(ref, None, profile, 0.5)
 
 

@@ -180,7 +180,7 @@ def _groups(loaded: Loaded, name: str) -> tuple[Group, ...]:
     if layers:
         raise RequestError(
             f"{name} has {' and '.join(layers)} layers, whose channels torch-pruning cannot remove",
-            "choose smaller hidden sizes instead: ampere search over its widths, or ampere estimate with --widths",
+            "let its factory take the hidden sizes as arguments, and choose smaller ones by ampere search --widths",
         )
     raise RequestError(
         f"{name} has no channels that can be removed without changing its result",

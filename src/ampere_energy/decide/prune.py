@@ -105,7 +105,8 @@ def prune(
             limit, ladders, worth, cost, lambda now: observe(f"narrowing: {100 * now / base:.0f} % of the original")
         )
     if not choice.met:
-        raise RequestError(*_unreachable(space, aim, choice, base, original))
+        expected_j = _estimated(space, choice.widths, profile, level).energy_j
+        raise RequestError(*_unreachable(space, aim, choice, base, original, expected_j <= limit))
     return _result(space, choice.widths, judged, profile, aim, tuple(notes))
 
 
@@ -114,12 +115,15 @@ def favourable(profile: Profile) -> int:
     return 1 if profile.device.name.startswith("cpu") else FAVOURABLE
 
 
-def _unreachable(space: Channels, aim: Aim, choice: Choice, base: float, original: Estimate) -> tuple[str, str]:
-    """What can be reached, and why no less."""
+def _unreachable(
+    space: Channels, aim: Aim, choice: Choice, base: float, original: Estimate, by_mean: bool
+) -> tuple[str, str]:
+    """What can be reached, and why no less; `by_mean` tells whether the mean would be inside."""
     by_work = aim.guide is Guide.FLOPS
-    reached = f"{choice.cost:.3g} {'FLOPs' if by_work else 'J'}, {100 * choice.cost / base:.0f} % of the original"
+    reached = f"{choice.cost:.4g} {'FLOPs' if by_work else 'J'}, {100 * choice.cost / base:.0f} % of the original"
     upper = not (aim.mean or by_work)
-    reasons = [f"with every width at the narrowest the profile covers ({','.join(map(str, choice.widths))})"]
+    multiple = f" multiple of {aim.step}" if aim.step > 1 else ""
+    reasons = [f"with every width at the narrowest{multiple} the profile covers ({','.join(map(str, choice.widths))})"]
     stay = [group.name for group, followed in zip(space.groups, space.follows, strict=True) if followed is None]
     if stay:
         named = ", ".join(stay[:3]) + (", …" if len(stay) > 3 else "")
@@ -130,7 +134,9 @@ def _unreachable(space: Channels, aim: Aim, choice: Choice, base: float, origina
     where = " at the interval's upper end" if upper else ""
     return (
         f"a budget of {aim.budget} cannot be met: the best reachable is {reached}{where}, {'; '.join(reasons)}",
-        "raise the budget" + (", or aim at the mean with --mean" if upper else ""),
+        "raise the budget"
+        + (", give a smaller --step" if aim.step > 1 else "")
+        + (", or aim at the mean with --mean" if upper and by_mean else ""),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -132,13 +131,19 @@ class Pruned:
     def save(self, folder: str | Path) -> None:
         """Writes `weights.pt`, the state dict, and `pruned.json`, which says what shape it has."""
         folder = Path(folder)
-        about = {"groups": dict(self.group_widths), "ref": encode(self.ref) if self.ref is not None else None}
+        about = {"groups": dict(self.group_widths), "ref": encode(_found_anywhere(self.ref)) if self.ref else None}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             torch.save(self.model.state_dict(), folder / "weights.pt")
             (folder / "pruned.json").write_text(json.dumps(about, indent=1) + "\n")
         except OSError as error:
             raise FileError(f"{folder} cannot be written ({error.strerror})", "choose another --out") from error
+
+
+def _found_anywhere(ref: ModelRef) -> ModelRef:
+    """The reference with its file named so that it is found from any folder."""
+    place, _, name = ref.source.rpartition(":")
+    return replace(ref, source=f"{Path(place).resolve()}:{name}") if place.endswith(".py") else ref
 
 
 def load_pruned(folder: str | Path, model: nn.Module | None = None, example: Example | None = None) -> nn.Module:
@@ -171,7 +176,9 @@ def load_weights(model: nn.Module, path: Path) -> None:
     """Gives a model the weights of a saved state dict."""
     try:
         model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    except (OSError, RuntimeError, ValueError, TypeError, AttributeError, pickle.UnpicklingError) as error:
+    except OSError as error:
+        raise FileError(f"{path} cannot be read ({error.strerror})", "check --weights") from error
+    except Exception as error:  # whatever torch meets in a file that is something else
         raise FileError(f"{path} holds no weights of this model ({error})", "save them by its state_dict()") from error
 
 

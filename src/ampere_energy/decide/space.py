@@ -21,7 +21,7 @@ from ampere_energy.model.blocks import AnyKind, ModelSpec, Point
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange, resized
+from ampere_energy.model.variants import WidthRange, block_points, resized
 from ampere_energy.model.zoo.families import FAMILIES
 from ampere_energy.predict.many import Candidates, estimate_many
 
@@ -120,7 +120,8 @@ class Space:
 
     def points(self, ref: ModelRef) -> list[tuple[AnyKind, Point]]:
         """A member's blocks."""
-        return [(block.kind, block.point) for block in resized(self.spec(ref), ref.widths).blocks]
+        spec = self.spec(ref)
+        return list(zip((block.kind for block in spec.blocks), block_points(spec, ref.widths), strict=True))
 
     def steps(self, training: Training) -> float:
         """Training steps that the samples take."""

@@ -70,7 +70,7 @@ def prune_table(pruned: Pruned) -> RenderableType:
         first, last = pruned.measured
         how = str(first.meter.provenance)
         totals.add_row(
-            f"{how} energy a step",
+            f"{how} energy a step, run",
             si(first.energy_j, "J"),
             si(last.energy_j, "J"),
             percent(last.energy_j / first.energy_j),
@@ -88,7 +88,10 @@ def prune_table(pruned: Pruned) -> RenderableType:
         percent(work[1].parameters / work[0].parameters),
     )
     notes = [Text(note, style="dim") for note in (*pruned.notes, *_misses(pruned))]
-    return Group(title, Text(), widths, Text(), totals, *notes, Text(source(before.meter), style="dim"))
+    sources = [f"predicted from {source(before.meter)}"]
+    if pruned.measured is not None:
+        sources.append(f"the two last measured: {source(pruned.measured[1].meter)}, on {pruned.measured[1].device}")
+    return Group(title, Text(), widths, Text(), totals, *notes, *(Text(line, style="dim") for line in sources))
 
 
 def _misses(pruned: Pruned) -> list[str]:
@@ -111,6 +114,7 @@ def prune_json(pruned: Pruned, reward: Reward, folder: str) -> dict[str, Any]:
         "model": pruned.before.model,
         "device": encode(pruned.before.device),
         "basis": pruned.before.basis.value,
+        "provenance": "predicted",
         "guide": pruned.aim.guide.value,
         "importance": pruned.aim.importance.value,
         "budget": {"share": pruned.aim.budget.share, "energy_j": pruned.aim.budget.joules},
