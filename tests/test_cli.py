@@ -729,3 +729,10 @@ def test_what_search_refuses(folder: Path, arguments: tuple[str, ...], code: int
     assert done.returncode == code
     assert told in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_profile_that_tells_nothing_says_so(tmp_path: Path) -> None:
+    asked = ("profile", "lenet5", "--points", "2", "--fresh", "--out", "mine.json", "--device")
+    noisy, calm = (ampere(*asked, device, cwd=tmp_path).stderr for device in ("simulated:0.49", "simulated:0.01"))
+    assert "this profile is of little use: predicted from the rest" in " ".join(noisy.split())
+    assert "little use" not in calm
