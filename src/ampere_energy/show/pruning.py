@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ampere_energy.decide.pruned import Guide, Pruned
 from ampere_energy.decide.reward import PAYS, Reward, Setting
 from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import Estimate
-from ampere_energy.show.tables import source
+from ampere_energy.show.tables import plain_table, source
 from ampere_energy.show.units import percent, si
+
+_CLOSE = 0.9
 
 
 def reward_words(reward: Reward) -> list[str]:
@@ -43,19 +44,19 @@ def prune_table(pruned: Pruned) -> RenderableType:
         return Text(f"{before.model} is within a budget of {aim.budget} as it is: nothing was removed")
     how = f"to {aim.budget} by {aim.guide}, {aim.importance} importance"
     title = Text(f"{before.model} on {before.device.name}: {how}")
-    widths = Table(show_edge=False, pad_edge=False)
+    widths = plain_table()
     for name in ("width", "before", "after", "groups"):
         widths.add_column(name, justify="left" if name == "width" else "right")
     for row in pruned.widths:
         style = "dim" if row.before == row.after else ""
         widths.add_row(row.name, str(row.before), str(row.after), str(row.groups), style=style)
-    totals = Table(show_edge=False, pad_edge=False)
-    for name in ("", "before", "after", "share"):
-        totals.add_column(name, justify="left" if not name else "right", no_wrap=True)
+    totals = plain_table()
+    for name in ("a step", "before", "after", "share"):
+        totals.add_column(name, justify="left" if name == "a step" else "right", no_wrap=True)
     work = pruned.work_before, pruned.work_after
     low, high = after.interval_j
     totals.add_row(
-        "predicted energy a step",
+        "predicted energy",
         si(before.energy_j, "J"),
         si(after.energy_j, "J"),
         percent(after.energy_j / before.energy_j),
@@ -70,13 +71,13 @@ def prune_table(pruned: Pruned) -> RenderableType:
         first, last = pruned.measured
         how = str(first.meter.provenance)
         totals.add_row(
-            f"{how} energy a step, run",
+            f"run, {how} energy",
             si(first.energy_j, "J"),
             si(last.energy_j, "J"),
             percent(last.energy_j / first.energy_j),
         )
     totals.add_row(
-        "predicted time a step", si(before.time_s, "s"), si(after.time_s, "s"), percent(after.time_s / before.time_s)
+        "predicted time", si(before.time_s, "s"), si(after.time_s, "s"), percent(after.time_s / before.time_s)
     )
     totals.add_row(
         "training FLOPs", si(work[0].flops, "FLOP"), si(work[1].flops, "FLOP"), percent(work[1].flops / work[0].flops)
@@ -90,17 +91,23 @@ def prune_table(pruned: Pruned) -> RenderableType:
     notes = [Text(note, style="dim") for note in (*pruned.notes, *_misses(pruned))]
     sources = [f"predicted from {source(before.meter)}"]
     if pruned.measured is not None:
-        sources.append(f"the two last measured: {source(pruned.measured[1].meter)}, on {pruned.measured[1].device}")
+        sources.append(f"run: {source(pruned.measured[1].meter)}, on {pruned.measured[1].device.name}")
     return Group(title, Text(), widths, Text(), totals, *notes, *(Text(line, style="dim") for line in sources))
 
 
 def _misses(pruned: Pruned) -> list[str]:
-    """What a nominal budget of FLOPs leaves unsaid."""
+    """What a nominal budget of FLOPs leaves unsaid, and whether a run kept to the budget."""
     reached = pruned.after.energy_j / pruned.before.energy_j
-    budget = pruned.aim.budget
-    if pruned.aim.guide is not Guide.FLOPS or budget.share is None or reached <= budget.share:
-        return []
-    return [f"{budget} of the FLOPs are {percent(reached)} of the energy here: --guide ampere keeps to joules"]
+    budget, told = pruned.aim.budget, []
+    if pruned.aim.guide is Guide.FLOPS and budget.share is not None and reached > budget.share:
+        told.append(f"{budget} of the FLOPs are {percent(reached)} of the energy here: --guide ampere keeps to joules")
+    if pruned.measured is not None:
+        before, after = (m.energy_j for m in pruned.measured)
+        share = after / budget.of(before)
+        verdict = "inside" if share <= 1 else "outside"
+        closer = "; --refine comes closer" if not _CLOSE <= share <= 1 and pruned.aim.guide is not Guide.FLOPS else ""
+        told.append(f"as run, it is {verdict} the budget, at {percent(share)} of it{closer}")
+    return told
 
 
 def _interval(estimate: Estimate) -> str:
