@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ampere_energy.errors import FileError, RequestError
 
 if TYPE_CHECKING:
+    from ampere_energy.decide.pruned import Budget
     from ampere_energy.fit.file import Heading
     from ampere_energy.fit.profile import Profile
     from ampere_energy.model.blocks import ModelSpec
@@ -115,11 +116,14 @@ def share(text: str, option: str) -> float | None:
     return value
 
 
-def step_budget(text: str) -> dict[str, float]:
-    """What a step may cost: a share such as 50% (`share`), or an energy such as 1.5J (`joules`)."""
+def step_budget(text: str) -> Budget:
+    """What a step may cost: a share such as 50%, or an energy such as 1.5J."""
+    from ampere_energy.decide.pruned import Budget
+
     try:
-        found = joules(text, "--budget") if any(letter.isalpha() for letter in text) else None
-        return {"joules": found} if found is not None else {"share": share(text, "--budget") or 0.0}
+        if any(letter.isalpha() for letter in text):
+            return Budget(joules=joules(text, "--budget"))
+        return Budget(share=share(text, "--budget"))
     except RequestError as error:
         raise RequestError(
             error.what, "give a share below 100%, such as 50%, or joules a step, such as 1.5J"

@@ -675,13 +675,13 @@ def prune(
     from ampere_energy.decide.importance import Importance
     from ampere_energy.decide.prune import favourable
     from ampere_energy.decide.prune import prune as run
-    from ampere_energy.decide.pruned import Budget, Guide, load_weights, verified
+    from ampere_energy.decide.pruned import Guide, load_weights, verified
     from ampere_energy.decide.reward import reward
     from ampere_energy.measure.devices import reopen
     from ampere_energy.model.source import find
     from ampere_energy.show.pruning import prune_json, prune_table, reward_words
 
-    allowed = Budget(**step_budget(budget))
+    allowed = step_budget(budget)
     chosen_by, kept_by = choice(Guide, guide, "--guide"), choice(Importance, importance, "--importance")
     if objective and chosen_by is not Guide.RANDOM:
         raise RequestError(f"--objective {objective} with --guide {guide}", "it is for --guide random")

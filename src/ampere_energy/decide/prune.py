@@ -18,6 +18,7 @@ from ampere_energy.decide.channels import Channels, channels_of
 from ampere_energy.decide.costs import energy_cost, work_cost, worths
 from ampere_energy.decide.importance import Importance, Loss, scores
 from ampere_energy.decide.pruned import Aim, Budget, Guide, Pruned, WidthChange, Work
+from ampere_energy.decide.reward import BUSY
 from ampere_energy.decide.widths import Choice, narrowed_to
 from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.fit.profile import Profile
@@ -32,7 +33,6 @@ from ampere_energy.predict.estimate import Estimate, estimate
 
 FAVOURABLE = 8
 """Multiples of this suit a GPU's matrix units."""
-_BUSY = 0.9
 
 
 def prune(
@@ -128,7 +128,7 @@ def _unreachable(
     if stay:
         named = ", ".join(stay[:3]) + (", …" if len(stay) > 3 else "")
         reasons.append(f"from {len(stay)} groups of channels nothing can be removed ({named})")
-    if original.busy < _BUSY and not by_work:
+    if original.busy < BUSY and not by_work:
         waits = 100 * (1 - original.busy)
         reasons.append(f"the device waits for the host {waits:.0f} % of a step, which no width changes")
     where = " at the interval's upper end" if upper else ""

@@ -21,7 +21,8 @@ from ampere_energy.model.training import Mode, Training
 from ampere_energy.predict.estimate import covered_jointly
 from ampere_energy.predict.many import points_of
 
-_BUSY = 0.9
+BUSY = 0.9
+"""A device that works a smaller share of a step waits for the host."""
 PAYS = 0.01
 _LITTLE = 0.25
 
@@ -55,7 +56,7 @@ class Setting:
     @property
     def host_bound(self) -> bool:
         """Whether the device waits for the host."""
-        return self.busy < _BUSY
+        return self.busy < BUSY
 
 
 @dataclass(frozen=True)
