@@ -90,6 +90,7 @@ def second_opinion(found: Sequence[EnergyOver], seconds: float) -> list[str]:
 
 def idle_w(recorder: Recorder, seconds: float) -> float:
     """Power with everything loaded and nothing to do."""
+    time.sleep(2 * recorder.info.tick_s)  # a meter just opened has not ticked yet
     start = recorder.mark()
     time.sleep(max(seconds, (LEAST_TICKS + 1) * recorder.info.tick_s))
     end = recorder.mark()
