@@ -153,6 +153,8 @@ def test_budgets_that_are_met_or_cannot_be(folder: Path) -> None:
     ("arguments", "code", "told"),
     [
         (("prune", "mine.py:recurrent", "--input", "64,5,3", "--profile", "mine.json", "--budget", "50%"), 2, "LSTM"),
+        (("prune", "lstm", "--profile", "nvidia-h200", "--budget", "50%"), 2, "of its LSTM layers; choose smaller"),
+        (("prune", "lenet5", "--profile", "nvidia-h200", "--budget", "50%"), 4, "nothing in nvidia-h200 covers lenet5"),
         (("profile", "mine.py:recurrent", "--input", "64,5,3", "--prunable"), 2, "ampere search --widths"),
         (("profile", *MODEL, "--prunable", "--vary"), 2, "--prunable with --vary"),
         (("prune", *KNOWN, "--budget", "half"), 2, "--budget half; give a share below 100%, such as 50%, or joules"),

@@ -655,7 +655,11 @@ def prune(
     if is_bundle(profile) and not refine:
         from ampere_energy.bundled.about import entries, load_bundled
 
-        chosen = _chosen(profile, ref, bool(input), bool(mode), approximate=False)
+        try:
+            chosen = _chosen(profile, ref, bool(input), bool(mode), approximate=False)
+        except CoverageError:
+            _prunable(ref, 1)  # what no profile could change is said instead
+            raise
         ref, learnt = chosen.ref, chosen.profile
         same = [name for name, about in entries(profile).items() if about.family == chosen.about.family]
         others += [load_bundled(profile, name) for name in same if name != chosen.name]

@@ -133,7 +133,7 @@ def test_a_step_without_narrower_widths_is_refused(space: Channels, profile: Pro
 
 def test_recurrent_layers_are_refused_with_what_to_do(profile: Profile) -> None:
     ref = model_ref("lstm")
-    with pytest.raises(RequestError, match=r"has LSTM layers, .* choose smaller ones by ampere search --widths"):
+    with pytest.raises(RequestError, match=r"cannot be pruned: .* LSTM layers; choose smaller hidden sizes by"):
         prune(ref, None, profile, 0.5)
 
 

@@ -179,8 +179,9 @@ def _groups(loaded: Loaded, name: str) -> tuple[Group, ...]:
     layers = recurrent(loaded.module)
     if layers:
         raise RequestError(
-            f"{name} has {' and '.join(layers)} layers, whose channels torch-pruning cannot remove",
-            "let its factory take the hidden sizes as arguments, and choose smaller ones by ampere search --widths",
+            f"{name} cannot be pruned: torch-pruning cannot remove channels of its {' and '.join(layers)} layers",
+            "choose smaller hidden sizes by ampere search --widths or ampere estimate --widths instead (of your own "
+            "model, as arguments of its factory)",
         )
     raise RequestError(
         f"{name} has no channels that can be removed without changing its result",
