@@ -43,8 +43,11 @@ from ampere_energy.show.plot import Mark, Series, lines
 from ampere_energy.show.scale import Axis
 from ampere_energy.show.units import percent, si
 from studies import images
+from studies.freshness import ROOT
 from studies.images import Images
 
+RECORDED = ROOT / "data" / "h200-pruned" / "case.jsonl"
+"""Where `studies.pruning pack` puts the log of a run on a card."""
 Builder = Callable[[], nn.Module]
 RATES = ((0.0, 1.0), (0.6, 0.1), (0.9, 0.01))
 """From which share of the steps on which part of the learning rate is used."""

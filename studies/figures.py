@@ -25,6 +25,7 @@ from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.predict.evaluate import Trials, rescore, score
 from ampere_energy.predict.experiment import Part, Recorded, load
 from ampere_energy.show.plot import Axis, Cell, Mark, Series, bars, cdf, heat, lines, scatter
+from studies import case
 from studies.experiments import DEPTHS, PLANS, grown
 from studies.freshness import ROOT
 
@@ -217,6 +218,12 @@ def differences(folder: Path, mode: Mode = Mode.GRAPH) -> str:
     return lines("Blocks that were held back", [Series("difference", marks, joined=False)], *axes)
 
 
+def training(folder: Path) -> dict[str, str]:
+    """Figure 13: loss and accuracy of models that were pruned to half their energy, over the joules of training."""
+    trained = case.read(folder.with_name(f"{folder.name}-pruned") / case.RECORDED.name)
+    return {f"13-{name}": text for name, text in case.figures(trained).items()} if trained else {}
+
+
 def _single(record: Measurement) -> bool:
     return isinstance(record.workload, Variant) and len(record.workload.blocks) == 1
 
@@ -266,7 +273,8 @@ MADE = {
 
 def figures(data: Path) -> dict[str, str]:
     """Every figure that the data of a device gives, by file name."""
-    return {f"{data.name}-{name}.svg": figure.make(data) for name, figure in MADE.items() if figure.possible(data)}
+    made = {name: figure.make(data) for name, figure in MADE.items() if figure.possible(data)}
+    return {f"{data.name}-{name}.svg": text for name, text in (made | training(data)).items()}
 
 
 def main() -> None:

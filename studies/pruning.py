@@ -1,16 +1,17 @@
 """Models pruned to half their energy on a real NVIDIA card: what was predicted, and what was measured then.
 
     python -m studies.pruning record FOLDER [NAME …]     on such a machine; goes on where it stopped
-    python -m studies.pruning pack FOLDER                finished ones, packed into `data/h200-pruned`
+    python -m studies.pruning pack FOLDER                what has a whole round, packed into `data/h200-pruned`
     python -m studies.pruning                            the table of all that is packed
     python -m studies.pruning show FOLDER                the same of a folder
 
 Each of `NETS` is a folder of logs: a campaign as `ampere profile --prunable --width-step 8` makes it
 (`campaign.jsonl`), the models that `ampere prune --budget 50% --refine` measures on its way (`refined.jsonl`), what it
 chose and what FLOPs and chance did (`chosen.json`), and in the end the original and these, in rounds one after another,
-as one measures what will be quoted (`measured.jsonl`). Every measurement carries its device; a log that another card
-began is refused: delete the net's folder and record it anew. Steps are captured graphs, which the host's noise does not
-reach, unless `--mode eager` is given; the net's folder is then named after the mode.
+as one measures what will be quoted (`measured.jsonl`). One whole round is enough to pack and score a net; the table
+says how many there are, and `record` goes on to `ROUNDS` of them. Every measurement carries its device; a log that
+another card began is refused: delete the net's folder and record it anew. Steps are captured graphs, which the host's
+noise does not reach, unless `--mode eager` is given; the net's folder is then named after the mode.
 
 torch-pruning needs torch and numpy alone, so that a copy of its package on the path will do where it is not installed.
 The whole sequence, with such a copy in `build/extras`, and the images of the case study in IMAGES:
@@ -26,9 +27,9 @@ The whole sequence, with such a copy in `build/extras`, and the images of the ca
     python3 -m studies.pruning pack build/h200-pruned
     python3 -m studies pruning
 
-`case` is the case study's CNN at the images' own size, and keeps its modules. All four start from the same weights,
-less what was pruned, so that seeds differ in the order of the images alone; `--images` lets chance judge its candidates
-by these images instead of noise.
+`case` is the case study's CNN at the images' own size, and keeps its modules; its training log is packed with the nets.
+All four start from the same weights, less what was pruned, so that seeds differ in the order of the images alone;
+`--images` lets chance judge its candidates by these images instead of noise.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ class Resumed:
 
 def record(net: Net, folder: Path, device: Device, mode: Mode, pictures: Path | None = None) -> None:
     """Measures what a net's folder lacks."""
-    if finished(folder):
+    if rounds(folder) == ROUNDS:
         return
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
@@ -267,16 +268,25 @@ def choices_of(folder: Path) -> Choices:
     return decode(Choices, parse_json(path.read_bytes(), str(path)), str(path))
 
 
-def finished(folder: Path) -> bool:
-    """Whether a net's folder, packed or not, holds all there is to measure."""
+def rounds(folder: Path) -> int:
+    """How many whole rounds a net's folder, packed or not, holds of the last measurements: at most `ROUNDS`."""
     if not (folder / "chosen.json").exists():
-        return False
-    return len(MeasurementLog(folder / "measured.jsonl").read()) >= ROUNDS * len(choices_of(folder).models)
+        return 0
+    return min(ROUNDS, len(MeasurementLog(folder / "measured.jsonl").read()) // len(choices_of(folder).models))
+
+
+def measured_nets(folder: Path) -> list[Path]:
+    """The folders of nets that have at least one whole round."""
+    return sorted(path for path in folder.glob("*") if path.is_dir() and rounds(path))
 
 
 def pack(folder: Path, target: Path = DATA) -> None:
-    """Finished nets, packed into the repository's data; modules stay where they are."""
-    for net in sorted(path for path in folder.iterdir() if path.is_dir() and finished(path)):
+    """Measured nets and the case study's log, into the repository's data; modules stay where they are."""
+    target.mkdir(parents=True, exist_ok=True)
+    trainings = folder / case.RECORDED.name
+    if trainings.exists():
+        (target / trainings.name).write_bytes(trainings.read_bytes())
+    for net in measured_nets(folder):
         where = target / net.name
         where.mkdir(parents=True, exist_ok=True)
         (where / "chosen.json").write_bytes((net / "chosen.json").read_bytes())
@@ -292,8 +302,10 @@ class Row:
     Attributes:
         predicted, interval: from the campaign alone, which measured no pruned model.
         when_chosen: of a refined one, what was predicted once the models before it had been measured.
-        measured: in each round.
-        tried: how many pruned models were measured on the way to it.
+        first: of a refined one, the measured share of the first model on the way to it, which was chosen when no pruned
+            model had been measured.
+        measured: in each whole round.
+        tried: how many different pruned models were measured on the way to it.
     """
 
     net: str
@@ -303,6 +315,7 @@ class Row:
     predicted: float
     interval: tuple[float, float]
     when_chosen: float | None
+    first: float | None
     measured: tuple[float, ...]
     measured_j: float
     time: float
@@ -322,13 +335,13 @@ class Row:
 
 
 def scored(folder: Path) -> list[Row]:
-    """Every pruned model of a finished net, scored anew from its logs: no device, no model, no torch-pruning."""
+    """Every pruned model of a measured net, scored anew from its logs: no device, no model, no torch-pruning."""
     space, choices = _space(folder), choices_of(folder)
     campaign = MeasurementLog(folder / "campaign.jsonl").read()
     on_the_way = [r for r in MeasurementLog(folder / "refined.jsonl").read() if isinstance(r, Measurement)]
-    rounds = [r for r in MeasurementLog(folder / "measured.jsonl").read() if isinstance(r, Measurement)]
+    last = [r for r in MeasurementLog(folder / "measured.jsonl").read() if isinstance(r, Measurement)]
     learnt = _learnt(space, campaign)
-    by_model = [[r for r in rounds if r.workload == chosen.ref][:ROUNDS] for chosen in choices.models]
+    by_model = [[r for r in last if r.workload == chosen.ref][: rounds(folder)] for chosen in choices.models]
     original, *pruned = choices.models
     before = space.estimate(original.widths, learnt)
     rows = []
@@ -346,13 +359,14 @@ def scored(folder: Path) -> list[Row]:
                 predicted=after.energy_j / before.energy_j,
                 interval=(after.interval_j[0] / before.energy_j, after.interval_j[1] / before.energy_j),
                 when_chosen=_when_chosen(space, original, chosen, learnt, on_the_way) if refines else None,
+                first=on_the_way[1].energy_j / on_the_way[0].energy_j if refines else None,
                 measured=tuple(b.energy_j / a.energy_j for a, b in zip(by_model[0], seen, strict=True)),
                 measured_j=statistics.fmean(r.energy_j for r in by_model[0]),
                 time=seconds[1] / seconds[0],
                 flops=works[1][0] / works[0][0],
                 parameters=works[1][1] / works[0][1],
                 profile_s=learnt.profile_s,
-                tried=sum(r.workload != original.ref for r in on_the_way) if refines else 0,
+                tried=len({r.workload for r in on_the_way} - {original.ref}) if refines else 0,
                 widths=chosen.widths,
             )
         )
@@ -405,7 +419,7 @@ def _work(blocks: Sequence[Block]) -> tuple[int, int]:
 
 def rows(folder: Path = DATA) -> Iterator[Row]:
     """Everything recorded in a folder; nothing where there is none."""
-    for net in sorted(path for path in folder.glob("*") if path.is_dir() and finished(path)):
+    for net in measured_nets(folder):
         yield from scored(net)
 
 

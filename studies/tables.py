@@ -8,6 +8,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from studies import case as case_study
 from studies.freshness import RESULTS, ROOT
 
 PAGES = tuple(
@@ -352,18 +353,18 @@ def pruning(result: list[dict[str, Any]]) -> list[str]:
     if not result:
         return ["Nothing is recorded yet."]
     rows = [
-        "| model, batch first, mode | by | predicted, 90 % interval | when chosen | measured | time | FLOPs | "
-        "parameters | profiled | measured on the way |",
-        f"|{'---|' * 10}",
+        "| model, batch first, mode | by | predicted, 90 % interval | when chosen | measured | rounds | time | FLOPs | "
+        "parameters | profiled | models on the way |",
+        f"|{'---|' * 11}",
     ]
     for row in result:
         low, high = row["interval"]
-        scatter = (max(row["measured"]) - min(row["measured"])) / 2
-        chosen, tried = row["when_chosen"], row["tried"]
+        rounds, chosen, tried = len(row["measured"]), row["when_chosen"], row["tried"]
+        scatter = f" ± {50 * (max(row['measured']) - min(row['measured'])):.1f}" if rounds > 1 else ""
         rows.append(
             f"| {row['net']}, {'×'.join(map(str, row['input']))}, {row['mode']} | {row['guide']} | "
             f"{_percent(row['predicted'])} ({100 * low:.1f} – {_percent(high)}) | "
-            f"{'–' if chosen is None else _percent(chosen)} | {100 * row['share']:.1f} ± {_percent(scatter)} | "
+            f"{'–' if chosen is None else _percent(chosen)} | {100 * row['share']:.1f}{scatter} % | {rounds} | "
             f"{_percent(row['time'])} | {_percent(row['flops'])} | {_percent(row['parameters'])} | "
             f"{row['profile_s']:.0f} s | {tried or '–'} |"
         )
@@ -371,8 +372,26 @@ def pruning(result: list[dict[str, Any]]) -> list[str]:
     held, missed = ([row["net"] for row in asked if row["holds"] is holds] for holds in (True, False))
     words = [f"Measured between 45 and 50 %, as asked, by AMPERE: {len(held)} of {len(asked)}"]
     words += [f"not {', '.join(missed)}"] if missed else []
-    rounds = f"A measured share is the mean of {len(result[0]['measured'])} rounds, ± half their range."
-    return [*rows, "", f"{'; '.join(words)}. {rounds}"]
+    inside = sum(row["interval"][0] <= row["share"] <= row["interval"][1] for row in result)
+    first = ", ".join(f"{row['net']} {_percent(row['first'])}" for row in asked)
+    return [
+        *rows,
+        "",
+        f"{'; '.join(words)}. A measured share is the mean of its rounds, ± half their range.",
+        f"Inside the interval from the profile alone: {inside} of {len(result)} measured shares.",
+        *([f"The first model measured on the way, chosen when only the original had been: {first}."] if first else []),
+    ]
+
+
+def trainings(log: Path = case_study.RECORDED) -> list[str]:
+    """The case study: the joules of whole trainings, and what they came to."""
+    trained = case_study.read(log)
+    if not trained:
+        return ["Nothing is recorded yet."]
+    plan, about, seeds = trained[0].plan, dict(trained[0].device.details), len({found.plan.seed for found in trained})
+    how = f"{plan.steps:,} steps of {plan.batch} images, {plan.mode}, {seeds} seed{'s' if seeds > 1 else ''}"
+    where = f"{about['gpu']}, torch {about['torch']}, {trained[0].recorded_at[:10]}"
+    return [*case_study.table(trained), "", f"{how}; {where}."]
 
 
 def company() -> list[str]:
@@ -404,6 +423,7 @@ def rendered(page: str) -> str:
     tables["first run"] = first_run(_data("h200-cnn5/evaluation.json"))
     tables["joint run"] = joint_run()
     tables["company"] = company()
+    tables["case study"] = trainings()
     for name, table in tables.items():
         marked = rf"(<!-- table: {name} -->\n).*?(<!-- end -->)"
         text = "\n".join(table)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from studies import case, pruning, tables
-from studies.freshness import RESULTS
+from studies.freshness import RESULTS, ROOT
 
 from ampere_energy.decide.pruned import Guide
 from ampere_energy.errors import RequestError
@@ -58,17 +59,17 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> pruning.Net:
 def folder(net: pruning.Net, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A net recorded with three interruptions."""
     place = tmp_path_factory.mktemp("recorded")
-    for after in (1, 1, 4):
+    for after, rounds in ((1, 0), (1, 0), (4, 1)):
         with pytest.raises(ConnectionError):
             pruning.record(net, place / "small", Interrupted(after), Mode.GRAPH)
-        assert not pruning.finished(place / "small")
+        assert pruning.rounds(place / "small") == rounds
     pruning.record(net, place / "small", SimulatedDevice(0.003), Mode.GRAPH)
     return place
 
 
 def test_a_recording_goes_on_where_it_stopped(net: pruning.Net, folder: Path) -> None:
     place = folder / "small"
-    assert pruning.finished(place)
+    assert pruning.rounds(place) == 2
     choices = pruning.choices_of(place)
     assert [model.name for model in choices.models] == ["original", "ampere", "flops", "random"]
     assert choices.layers == ("0", "3")
@@ -85,7 +86,9 @@ def test_a_recording_goes_on_where_it_stopped(net: pruning.Net, folder: Path) ->
 
 def test_the_table_comes_from_packed_logs_alone(folder: Path, tmp_path: Path) -> None:
     (folder / "unfinished").mkdir(exist_ok=True)
+    (folder / "case.jsonl").write_text("{}\n")
     pruning.pack(folder, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"small", "case.jsonl"}
     assert sorted(path.name for path in (tmp_path / "small").iterdir()) == [
         "campaign.jsonl.gz", "chosen.json", "measured.jsonl.gz", "refined.jsonl.gz", "space.json.gz",
     ]  # fmt: skip
@@ -96,6 +99,7 @@ def test_the_table_comes_from_packed_logs_alone(folder: Path, tmp_path: Path) ->
     assert ampere["holds"]
     assert 0.45 <= ampere["share"] <= 0.5
     assert ampere["tried"] >= 1
+    assert ampere["first"] == pytest.approx(ampere["share"], rel=0.2)
     assert ampere["when_chosen"] == pytest.approx(ampere["share"], rel=0.05)
     assert 0.4 < flops["flops"] <= 0.5
     assert flops["share"] > flops["flops"]  # constant costs do not go with FLOPs
@@ -106,11 +110,30 @@ def test_the_table_comes_from_packed_logs_alone(folder: Path, tmp_path: Path) ->
         assert row["profile_s"] == 0
         assert len(row["measured"]) == 2
     table = tables.pruning(result)
-    assert len(table) == 7
+    assert len(table) == 9
     assert table[2].startswith("| small, 64×1×12×12, graph | ampere | ")
-    assert table[-1].startswith("Measured between 45 and 50 %, as asked, by AMPERE: 1 of 1. ")
+    assert f"| {100 * ampere['share']:.1f} ± 0." in table[2]
+    assert table[6].startswith("Measured between 45 and 50 %, as asked, by AMPERE: 1 of 1. ")
+    assert table[7] == "Inside the interval from the profile alone: 3 of 3 measured shares."
+    assert table[8].endswith(f": small {100 * ampere['first']:.1f} %.")
     missed = tables.pruning([{**ampere, "holds": False}])
-    assert "0 of 1; not small" in missed[-1]
+    assert "0 of 1; not small" in missed[4]
+
+
+def test_one_whole_round_is_enough_for_the_table(net: pruning.Net, folder: Path, tmp_path: Path) -> None:
+    recorded, place = folder / "small", tmp_path / "recorded" / "small"
+    shutil.copytree(recorded, place)
+    lines = (recorded / "measured.jsonl").read_text().splitlines(keepends=True)
+    (place / "measured.jsonl").write_text("".join(lines[:3]))
+    assert pruning.rounds(place) == 0
+    (place / "measured.jsonl").write_text("".join(lines[:6]))
+    pruning.pack(place.parent, tmp_path / "packed")
+    once, twice = pruning.run(tmp_path / "packed"), pruning.run(folder)
+    assert [row["measured"] for row in once] == [row["measured"][:1] for row in twice]
+    for row, line in zip(once, tables.pruning(once)[2:], strict=False):
+        assert f" | {100 * row['share']:.1f} % | 1 | " in line
+    with pytest.raises(ConnectionError):  # but there is more to measure
+        pruning.record(net, place, Interrupted(0), Mode.GRAPH)
 
 
 def test_kept_modules_can_be_trained(folder: Path) -> None:
@@ -131,10 +154,49 @@ def test_nothing_recorded_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_what_is_recorded_keeps_the_promise() -> None:
-    """Every net that AMPERE pruned on the card, as far as there are any."""
-    for row in json.loads(RESULTS.read_text())["pruning"]["result"]:
+    """The logs scored anew are what the docs' table is made from; AMPERE keeps its budget there, and FLOPs do not."""
+    committed, again = json.loads(RESULTS.read_text())["pruning"]["result"], pruning.run()
+    assert {row["net"] for row in again} == set(pruning.NETS)
+    for row, kept in zip(again, committed, strict=True):
+        assert (row["net"], row["guide"], row["tried"]) == (kept["net"], kept["guide"], kept["tried"])
+        assert [*row["measured"], row["time"]] == pytest.approx([*kept["measured"], kept["time"]])
+        assert [row["predicted"], *row["interval"]] == pytest.approx([kept["predicted"], *kept["interval"]], rel=0.02)
         if row["guide"] == "ampere":
             assert row["holds"], row["net"]
+            assert row["when_chosen"] == pytest.approx(kept["when_chosen"], rel=0.02)
+        if row["guide"] == "flops":
+            assert row["flops"] <= 0.5 < 0.75 < row["share"], row["net"]
+
+
+def test_recorded_trainings_keep_the_promise() -> None:
+    """The case study's whole trainings: half the joules, and accuracy within a point of the original's."""
+    trained = {found.model: found for found in case.read(case.RECORDED)}
+    original, ampere = trained["original"], trained["ampere"]
+    assert {(found.plan, found.device, found.meter.provenance) for found in trained.values()} == {
+        (original.plan, original.device, "measured")
+    }
+    assert 0.45 <= ampere.energy_j / original.energy_j <= 0.5
+    assert ampere.curve[-1].accuracy >= original.curve[-1].accuracy - 0.01
+    assert trained["flops"].energy_j > 0.75 * original.energy_j
+    for row in pruning.scored(pruning.DATA / "case"):
+        assert trained[row.guide].energy_j / original.energy_j == pytest.approx(row.share, rel=0.01), row.guide
+    assert tables.trainings(Path("nowhere")) == ["Nothing is recorded yet."]
+
+
+def test_the_readme_quotes_what_is_recorded() -> None:
+    quoted = " ".join((ROOT / "README.md").read_text().split())
+    rows = {(row["net"], row["guide"]): row for row in json.loads(RESULTS.read_text())["pruning"]["result"]}
+    nets = ("cnn5", "resnet18", "mobilenet_v2")
+    ampere, flops, first = (
+        [f"{100 * rows[net, guide][what]:.1f}" for net in nets]
+        for guide, what in (("ampere", "share"), ("flops", "share"), ("ampere", "first"))
+    )
+    for share, name in zip(ampere, ("`cnn5`", "ResNet-18", "MobileNetV2"), strict=True):
+        assert f"{share} % ({name}" in quoted
+    for shares in (flops, first):
+        assert f"at {shares[0]}, {shares[1]} and {shares[2]} %" in quoted
+    original, pruned = (found.energy_j for found in case.read(case.RECORDED) if found.model in ("original", "ampere"))
+    assert f"took {100 * pruned / original:.1f} % of the joules" in quoted
 
 
 def test_the_command(
