@@ -28,12 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from ampere_energy.fit.campaign import captures_alone
+from ampere_energy.fit.campaign import answered, captures_alone
 from ampere_energy.fit.guided import REACH_90, Guided
 from ampere_energy.fit.rules import Rules
 from ampere_energy.fit.steps import steps
 from ampere_energy.measure.devices.local import LocalDevice
-from ampere_energy.measure.measurement import POINT, REPORT, Measurement, Record, durations, energies
+from ampere_energy.measure.measurement import REPORT, Measurement, Record, durations, energies
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.parse import parse_ref
@@ -78,7 +78,7 @@ def _measure(folder: Path, name: str, spec: ModelSpec, device: LocalDevice) -> N
     (folder / f"{label}.blocks.json").write_text(json.dumps(places) + "\n")
     log = MeasurementLog(folder / f"{label}.jsonl")
     while (request := campaign.ask()) is not None:
-        record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
+        record = answered(device, request)
         log.append(record)
         campaign.tell(record)
     for failure in campaign.failures():

@@ -51,10 +51,15 @@ def refined(
     before = measured(pruned.original, "the original", device, observe)
     keep(before)
     profile = add(profile, space.spec.blocks, before)
-    limit_j, bias = budget.of(before.energy_j), 1.0
+    limit_j, bias, aim = budget.of(before.energy_j), 1.0, 1 - CLOSE / 2
     found: list[Pruned] = []
     while len(found) < rounds:
-        pruned = choose(profile, Budget(joules=bias * (1 - CLOSE / 2) * limit_j))
+        pruned = choose(profile, Budget(joules=bias * aim * limit_j))
+        if any(own.group_widths == pruned.group_widths for own in found):
+            aim += CLOSE / 4  # these were inside the budget, and far: a little more than it may come closer
+            if aim > 1 + CLOSE / 2:
+                break
+            continue
         after = measured(pruned.ref, "the pruned model", device, observe)
         keep(after)
         found.append(replace(pruned, aim=replace(pruned.aim, budget=budget), measured=(before, after)))

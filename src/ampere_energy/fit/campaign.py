@@ -17,7 +17,7 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference, collect
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.measure.devices import Device, open_device
-from ampere_energy.measure.measurement import POINT, Measurement, Record, same_setting
+from ampere_energy.measure.measurement import Measurement, Record, point_of, same_setting
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.source import ModelRef
@@ -96,7 +96,7 @@ def _run(
     try:
         observe(campaign.status())
         while (request := campaign.ask()) is not None:
-            record = _measure(device, request)
+            record = answered(device, request)
             if kept:
                 kept.append(record)
             campaign.tell(record)
@@ -142,8 +142,11 @@ def _tell_whole(campaign: Campaign, ref: ModelRef, record: Record) -> None:
             campaign.add(blocks, record)
 
 
-def _measure(device: Device, request: Request) -> Record:
-    return device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
+def answered(device: Device, request: Request) -> Record:
+    """What a device finds of a request."""
+    if request.metered:
+        return device.measure(request.workload, point_of(device.meter))
+    return device.time(request.workload)
 
 
 def add(profile: Profile, blocks: Sequence[Block], record: Measurement) -> Profile:
@@ -207,7 +210,7 @@ def refine(
         kind = blocks[chosen.net].kind
         known = next(before, None) if before else None
         workload = alone(in_mode(kind, twin), blocks[chosen.net].point)
-        record = known or _measure(device, Request(workload, chosen.metered))
+        record = known or answered(device, Request(workload, chosen.metered))
         same_setting(record, profile.device, profile.meter)
         if kept and known is None:
             kept.append(record)

@@ -10,6 +10,8 @@ All choices follow from the records alone, in their order, so a killed campaign 
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -204,8 +206,8 @@ class Guided:
         metered: list[Request] = []
         for kind, domain in self.domains.items():
             corners = bounds(domain)
-            inside = [tuple(r[draw.randrange(len(r))] for r in domain) for _ in range(_INSIDE * len(domain))]
-            points = list(dict.fromkeys((*corners, *inside)))
+            inside = [point for point in _drawn(domain, _INSIDE * len(domain), draw) if point not in corners]
+            points = [*corners, *inside]
             looked = list(dict.fromkeys((corners[0], corners[-1], *inside[:1])))
             if not self.spec.widths:
                 points = looked = self._own(kind)
@@ -354,6 +356,14 @@ class Guided:
             if own and sum(own) > 0:
                 found[metered] = sum(own) / len(own)
         return found
+
+
+def _drawn(domain: Domain, count: int, draw: random.Random) -> list[Point]:
+    """Random points of a domain, each once; all where there are few."""
+    if math.prod(map(len, domain)) <= count:
+        every = list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
+        return draw.sample(every, len(every))
+    return list(dict.fromkeys(tuple(r[draw.randrange(len(r))] for r in domain) for _ in range(count)))
 
 
 def subject(kind: AnyKind, domain: Domain) -> Subject:

@@ -12,6 +12,9 @@ widths by a Matérn-5/2 correlation, in octaves or in plain widths:
 
 Scales are learnt for each kind and lengths for each work, under log-normal priors. Where a device shows no tiles or
 classes, their scales shrink, and nothing is lost but a little evidence.
+
+Another kernel takes another power too: the components of time that tell of kernels switching are, at a fixed part of
+their scales, components of power as well. A few meterings could not tell how rough power is; many timings tell it.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ class Component:
         octaves: distances are in log₂ of the widths, else in widths.
         scale: prior of the standard deviation.
         length: prior of the lengthscales; None where only the same point counts.
+        switches: whether it tells of kernels that switch from one width to another.
     """
 
     name: str
@@ -51,14 +55,15 @@ class Component:
     octaves: bool
     scale: LogNormal
     length: LogNormal | None
+    switches: bool = False
 
 
 TIME = (
     Component("shape", False, "", True, LogNormal(0.12, 0.7), LogNormal(0.5, 0.7)),
     Component("tile", True, "tile", True, LogNormal(0.08, 1.0), LogNormal(0.35, 0.7)),
-    Component("near", True, "", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7)),
-    Component("class", True, "class", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7)),
-    Component("point", False, "point", True, LogNormal(0.03, 1.0), None),
+    Component("near", True, "", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
+    Component("class", True, "class", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
+    Component("point", False, "point", True, LogNormal(0.03, 1.0), None, True),
 )
 """Of the logarithm of time."""
 POWER = (
@@ -67,7 +72,9 @@ POWER = (
     Component("tile", True, "tile", True, LogNormal(0.03, 1.0), LogNormal(0.35, 0.7)),
     Component("point", False, "point", True, LogNormal(0.01, 1.0), None),
 )
-"""Of the logarithm of power, which is smoother than time."""
+"""Of the logarithm of power, which is smoother than time, beside what it has of time's."""
+SWITCHED = 0.3
+"""How much of the scale with which kernels switch in time they switch with in power."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,17 @@ class Hyper:
         values = [v for group in (*self.scales, *self.lengths) for v in group]
         if len(self.scales) != len(self.lengths) or not all(1e-9 < v < 1e9 for v in values):
             raise ValueError("scales and lengths are positive, and as many as components")
+
+
+def with_switches(
+    time: Sequence[Component], times: Hyper, power: Sequence[Component], powers: Hyper
+) -> tuple[tuple[Component, ...], Hyper]:
+    """All components of power, and their hyperparameters: its own, and time's that tell of kernels switching."""
+    places = [i for i, component in enumerate(time) if component.switches]
+    scales = [tuple(SWITCHED * scale for scale in times.scales[i]) for i in places]
+    lengths = [times.lengths[i] for i in places]
+    both = Hyper((*powers.scales, *scales), (*powers.lengths, *lengths))
+    return (*power, *(time[i] for i in places)), both
 
 
 @dataclass(frozen=True, eq=False)

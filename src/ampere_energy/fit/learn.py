@@ -7,14 +7,15 @@ gradient ½ tr((K⁻¹ − ααᵀ) ∂K/∂θ), from where the last fit stood o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.optimize import minimize, nnls
 
 from ampere_energy.fit.gp import LogNormal
-from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, Pair, correlation
+from ampere_energy.fit.kernels import POWER, SWITCHED, TIME, Component, Hyper, Pair, correlation
 from ampere_energy.fit.nets import (
     CONTEXT_OWN,
     Host,
@@ -48,6 +49,8 @@ _HOST_SPREAD = 0.1
 _HOST_PRIOR = 2
 """How many measurements that is worth."""
 _LEAN = 0.3
+_BASE = 0.8
+"""The largest part of the shortest step that may be base."""
 
 
 def learn(
@@ -108,7 +111,7 @@ def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> t
     """
     domains, squares = [s.domain for s in subjects], [s.squares for s in subjects]
     times = np.array([o.time_s for o in observations])
-    time = fit_mean(domains, [o.blocks for o in observations], times, squares=squares)
+    time = _with_base(partial(fit_mean, domains, [o.blocks for o in observations], times, squares=squares), times)
     metered = [(o, o.energy_j) for o in observations if o.energy_j is not None]
     powers = [(o.blocks, energy_j / o.time_s) for o, energy_j in metered]
     nets = [net for net, _ in powers]
@@ -122,6 +125,16 @@ def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> t
         weights += [_LEAN / len(seen)] * len(seen)
     base_j = time.base * min((power for _, power in powers), default=0.0)
     return time, fit_mean(domains, nets, np.array(values), np.array(weights), time, squares, base_j)
+
+
+def _with_base(fit: Callable[..., Mean], times: Array) -> Mean:
+    """The mean of time, whose base leaves some of every step to its blocks.
+
+    Else the smallest kind might be all base: its own roughness, nobody's then, would be taken for noise of every
+    measurement.
+    """
+    free, most = fit(), _BASE * float(times.min())
+    return free if free.base <= most else fit(base=most)
 
 
 def _usual_power(time: Mean, powers: Sequence[tuple[Net, float]], kind: int) -> float:
@@ -220,7 +233,7 @@ class Evidence:
             kept = []
             for w, (pair, hyper, span) in enumerate(zip(self.pairs, hypers, rows.spans, strict=True)):
                 pieces = []
-                block = np.zeros((len(pair.a), len(pair.a)))
+                block, switching = (np.zeros((len(pair.a), len(pair.a))) for _ in range(2))
                 for c, (component, scales, lengths) in enumerate(
                     zip(components, hyper.scales, hyper.lengths, strict=True)
                 ):
@@ -230,9 +243,11 @@ class Evidence:
                     value *= both
                     fall *= both
                     block += value
+                    if component.switches:
+                        switching += value
                     pieces.append((value, fall, np.asarray(lengths)))
-                own = shares[:, span]
-                total += own @ block @ own.T
+                own, metered = shares[:, span], self.metered[:, span]
+                total += own @ block @ own.T + SWITCHED**2 * metered @ switching @ metered.T
                 kept.append(pieces)
             parts.append(tuple(kept))
         try:
@@ -245,9 +260,11 @@ class Evidence:
         gradient: list[float] = []
         for part, (components, shares) in enumerate(((TIME, self.shares), (POWER, self.metered))):
             for w, (pair, span) in enumerate(zip(self.pairs, rows.spans, strict=True)):
-                own = shares[:, span]
-                pull = own.T @ inner @ own
+                own, metered = shares[:, span], self.metered[:, span]
+                alone = own.T @ inner @ own
+                in_both = alone + SWITCHED**2 * metered.T @ inner @ metered
                 for component, (covariance, fall, reach) in zip(components, parts[part][w], strict=True):
+                    pull = in_both if component.switches else alone
                     by_site = 2 * (pull * covariance).sum(1)
                     gradient += np.bincount(pair.a.kinds, by_site, minlength=len(self.works[w])).tolist()
                     weighted = pull * fall

@@ -28,7 +28,19 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from ampere_energy.errors import AmpereError
-from ampere_energy.fit.kernels import POWER, TIME, Hyper, Pair, Sites, between, covariance, slope, tags_of
+from ampere_energy.fit.kernels import (
+    POWER,
+    TIME,
+    Component,
+    Hyper,
+    Pair,
+    Sites,
+    between,
+    covariance,
+    slope,
+    tags_of,
+    with_switches,
+)
 from ampere_energy.fit.physics import Array, Mean, terms
 from ampere_energy.fit.threads import one_thread
 from ampere_energy.model.blocks import Point
@@ -198,6 +210,12 @@ class NetFit:
     def _place(self) -> dict[int, tuple[int, int]]:
         """Each subject's work, and its place within it."""
         return {subject: (w, i) for w, members in enumerate(self.works) for i, subject in enumerate(members)}
+
+    @cached_property
+    def power(self) -> tuple[tuple[tuple[Component, ...], Hyper], ...]:
+        """The components of each work's power, and their hyperparameters."""
+        pairs = zip(self.time_hyper, self.power_hyper, strict=True)
+        return tuple(with_switches(TIME, times, POWER, powers) for times, powers in pairs)
 
     @property
     def scatter(self) -> Array:
@@ -409,7 +427,7 @@ class State:
         self.rows = rows = Rows(fit.subjects, fit.observations, fit.time, fit.energy)
         pairs = [Pair(sites, sites) for sites in rows.sites]
         time = [covariance(TIME, h, pair) for h, pair in zip(fit.time_hyper, pairs, strict=True)]
-        power = [covariance(POWER, h, pair) for h, pair in zip(fit.power_hyper, pairs, strict=True)]
+        power = [covariance(*of_power, pair) for of_power, pair in zip(fit.power, pairs, strict=True)]
         known = rows.context(rows, fit.own) + rows.noise(fit.scatter)
         g, p = start(rows)
         for _ in range(_MODE_STEPS):
@@ -436,12 +454,13 @@ class State:
         fit, data = self.fit, self.rows
         asked = Rows(fit.subjects, [Observation(net, 1.0, 1.0, 0.0) for net in nets], fit.time, fit.energy)
         g, p = np.zeros(len(asked.atoms)), np.zeros(len(asked.atoms))
+        residuals = ([(TIME, hyper) for hyper in fit.time_hyper], fit.power)
         cross = [
             [
-                covariance(components, hyper, Pair(mine, theirs))
-                for hyper, mine, theirs in zip(hypers, asked.sites, data.sites, strict=True)
+                covariance(*of_work, Pair(mine, theirs))
+                for of_work, mine, theirs in zip(of_works, asked.sites, data.sites, strict=True)
             ]
-            for components, hypers in ((TIME, fit.time_hyper), (POWER, fit.power_hyper))
+            for of_works in residuals
         ]
         for w, (mine, theirs) in enumerate(zip(asked.spans, data.spans, strict=True)):
             g[mine] = cross[0][w] @ self.toward_g[theirs]
@@ -449,11 +468,9 @@ class State:
         shares, _ = asked.linearised(g, p)
         metered = shares * asked.is_energy[:, None]
         within, toward = asked.context(asked, fit.own), asked.context(data, fit.own)
-        for part, (components, hypers, own, their) in enumerate(
-            ((TIME, fit.time_hyper, shares, self.shares), (POWER, fit.power_hyper, metered, self.metered))
-        ):
+        for part, (own, their) in enumerate(((shares, self.shares), (metered, self.metered))):
             for w, (mine, theirs) in enumerate(zip(asked.spans, data.spans, strict=True)):
-                prior = covariance(components, hypers[w], Pair(asked.sites[w], asked.sites[w]))
+                prior = covariance(*residuals[part][w], Pair(asked.sites[w], asked.sites[w]))
                 within += own[:, mine] @ prior @ own[:, mine].T
                 toward += own[:, mine] @ cross[part][w] @ their[:, theirs].T
         known = solve_triangular(self.factor, toward.T, lower=True, check_finite=False)
@@ -527,13 +544,13 @@ class State:
             part = slice(start, start + _CHUNK)
             pair = Pair(Sites(sites.kinds[part], sites.points[part]), rows.sites[work])
             kt = covariance(TIME, fit.time_hyper[work], pair)
-            kp = covariance(POWER, fit.power_hyper[work], pair)
+            kp = covariance(*fit.power[work], pair)
             g[part], p[part] = kt @ self.toward_g[span], kp @ self.toward_p[span]
             np.matmul(kt, to_time, out=rows_time[part])
             np.matmul(kp, to_power, out=rows_power[part])
         rows_power += rows_time
         time_var = between(TIME, fit.time_hyper[work], sites, sites)
-        energy_var = time_var + between(POWER, fit.power_hyper[work], sites, sites)
+        energy_var = time_var + between(*fit.power[work], sites, sites)
         time_var = time_var - np.einsum("ij,ij->i", rows_time, rows_time)
         energy_var = energy_var - np.einsum("ij,ij->i", rows_power, rows_power)
         return Spot(
@@ -581,12 +598,12 @@ class State:
                     continue
                 if i == j:
                     kt = between(TIME, fit.time_hyper[a.work], a.sites, a.sites)[a.back]
-                    kp = between(POWER, fit.power_hyper[a.work], a.sites, a.sites)[a.back]
+                    kp = between(*fit.power[a.work], a.sites, a.sites)[a.back]
                     twice = 1.0
                 else:
                     one, other = a.sites.at(a.back), b.sites.at(b.back)
                     kt = between(TIME, fit.time_hyper[a.work], one, other)
-                    kp = between(POWER, fit.power_hyper[a.work], one, other)
+                    kp = between(*fit.power[a.work], one, other)
                     twice = 2.0
                 time_var += twice * in_time[:, i] * in_time[:, j] * kt
                 energy_var += twice * in_energy[:, i] * in_energy[:, j] * (kt + kp)
@@ -614,13 +631,13 @@ class State:
         energies, times = [], []
         for kind, (work, span, own, pair) in zip(kinds, self._blocks(kinds, points), strict=True):
             dg = slope(TIME, fit.time_hyper[work], pair, self.toward_g[span])
-            dp = slope(POWER, fit.power_hyper[work], pair, self.toward_p[span])
+            dp = slope(*fit.power[work], pair, self.toward_p[span])
             spot = self._block(kind, own.points)
             by_time = spot.rows_time[spot.back] @ self.inverse_factor
             by_energy = spot.rows_energy[spot.back] @ self.inverse_factor
             dvt = -2 * slope(TIME, fit.time_hyper[work], pair, by_time @ self.shares[:, span])
             dve = -2 * slope(TIME, fit.time_hyper[work], pair, by_energy @ self.shares[:, span])
-            dve = dve - 2 * slope(POWER, fit.power_hyper[work], pair, by_energy @ self.metered[:, span])
+            dve = dve - 2 * slope(*fit.power[work], pair, by_energy @ self.metered[:, span])
             t, e = lift * spot.time_s[spot.back], lift_energy * spot.energy_j[spot.back]
             of_time = fit.time.slope(kind, own.points) / fit.time.at(kind, own.points)[:, None]
             of_energy = fit.energy_slope(kind, own.points) / fit.energy_mean(kind, own.points)[:, None]
@@ -638,11 +655,11 @@ class State:
         cross = np.zeros((2 * count + 2, len(rows.net)))
         for i, (work, span, a, pair) in enumerate(blocks):
             cross[i] = covariance(TIME, fit.time_hyper[work], pair)[0] @ self.shares.T[span]
-            cross[count + i] = covariance(POWER, fit.power_hyper[work], pair)[0] @ self.metered.T[span]
+            cross[count + i] = covariance(*fit.power[work], pair)[0] @ self.metered.T[span]
             for j, (other, _, b, _) in enumerate(blocks):
                 if work == other:
                     prior[i, j] = between(TIME, fit.time_hyper[work], a, b)[0]
-                    prior[count + i, count + j] = between(POWER, fit.power_hyper[work], a, b)[0]
+                    prior[count + i, count + j] = between(*fit.power[work], a, b)[0]
         prior[-2, -2], prior[-1, -1] = CONTEXT_TIME**2 + fit.own**2, CONTEXT_POWER**2
         same = self._measured(kinds, points)[0]
         cross[-2] = rows.company * (CONTEXT_TIME**2 + same * fit.own**2)
