@@ -387,7 +387,7 @@ def test_every_block_is_compiled_however_many_came_before(monkeypatch: pytest.Mo
 
 
 def test_issuing_takes_the_host_at_least_as_long_as_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, costs = [0.0], iter([9.0] * steps._ISSUES + [2.0, 1.0] * steps._ISSUES)
+    clock, costs = [0.0], iter([9.0] * steps._FEW + [2.0, 1.0] * steps._FEW)
     monkeypatch.setattr(steps.time, "perf_counter", lambda: clock[0])
 
     def run() -> None:
@@ -439,3 +439,8 @@ def test_variants_that_cannot_be(make: Callable[[Block, Block], Variant], messag
 
 def _adamw_twin(block: Block) -> Block:
     return replace(block, kind=replace(block.kind, training=replace(block.kind.training, optimizer=Optimizer.ADAMW)))
+
+
+@pytest.mark.parametrize(("step_s", "count"), [(1e-5, 10), (2e-3, 5), (0.5, 3)])
+def test_long_steps_are_timed_a_few_times(step_s: float, count: int) -> None:
+    assert steps._often(step_s, 10) == count

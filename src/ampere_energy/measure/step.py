@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -45,6 +46,8 @@ _GRADIENT = 1e-3
 """Size of the gradients that what follows a block hands back: small, as in training."""
 _ISSUES = 7
 _REPLAYS = 10
+_FEW = 3
+_ENOUGH_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -302,10 +305,14 @@ def issue_s(step: Step) -> float:
     The first steps of all are slower, and so is the first after a wait; one soon after another may instead have to
     wait for a place in the device's queue. So the host is warmed up, and the faster of the two is taken.
     """
-    for _ in range(_ISSUES):
+    start = time.perf_counter()
+    step.run()
+    step.wait()
+    count = _often(time.perf_counter() - start, _ISSUES)
+    for _ in range(count - 1):
         step.run()
     first, second = [], []
-    for _ in range(_ISSUES):
+    for _ in range(count):
         step.wait()
         start = time.perf_counter()
         step.run()
@@ -326,13 +333,22 @@ def device_s(step: Step) -> float:
         for _ in range(_REPLAYS):
             step.run()
         return (time.perf_counter() - start) / _REPLAYS
+    start = time.perf_counter()
+    step.run()
+    step.wait()
+    count = _often(time.perf_counter() - start, _REPLAYS)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     begin.record()
-    for _ in range(_REPLAYS):
+    for _ in range(count):
         step.run()
     end.record()
     step.wait()
-    return float(begin.elapsed_time(end)) / 1e3 / _REPLAYS
+    return float(begin.elapsed_time(end)) / 1e3 / count
+
+
+def _often(step_s: float, most: int) -> int:
+    """How often to run a step to time it: a few long ones tell as much as many short ones."""
+    return max(_FEW, min(most, math.ceil(_ENOUGH_S / step_s)))
 
 
 def _optimizer(parameters: list[nn.Parameter], training: Training, device: torch.device) -> torch.optim.Optimizer:
