@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Container
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ampere_energy.bundled.about import ROOT, About, Accuracy, Widths
 from ampere_energy.errors import RequestError
 from ampere_energy.fit.profile import Profile, load
 from ampere_energy.model.zoo.families import family
 from ampere_energy.plain import encode
+from ampere_energy.predict.evaluate import rescore, score
+from ampere_energy.predict.experiment import load as read
+from studies import experiments
 
 DATA = Path("data/h200-cnn5/ampere")
 
@@ -83,10 +88,31 @@ def accuracy(evaluation: Path) -> tuple[Widths, Accuracy]:
 def cnn5(folder: Path) -> None:
     """The family `cnn5` on an NVIDIA H200, as `data/h200-cnn5` has it."""
     for mode in ("eager", "graph"):
-        widths, score = accuracy(DATA / f"{mode}-evaluation.json")
+        widths, fared = accuracy(DATA / f"{mode}-evaluation.json")
         path = DATA / f"{mode}-profile.json"
-        bundle(path, described(load(path), (128, 3, 64, 64), widths, score), folder)
+        bundle(path, described(load(path), (128, 3, 64, 64), widths, fared), folder)
+
+
+def families(folder: Path, names: Container[str] | None = None) -> None:
+    """The families recorded on an NVIDIA H200 in `data/h200`, in every mode, scored on their unseen members."""
+    for planned in experiments.PLANS["h200"]:
+        place = experiments.DATA / "h200" / planned.name
+        if not place.exists() or (names is not None and planned.name not in names):
+            continue
+        recorded = read(place)
+        for trials in rescore(recorded):
+            profile = recorded.profile(*recorded.campaign(trials.training.mode))
+            found = score(trials, "ampere")
+            assert found.coverage is not None
+            widths = Widths.ALIGNED if trials.aligned else Widths.ANY
+            fared = Accuracy(len(trials.members), found.mape, found.coverage)
+            about = described(profile, planned.input, widths, fared)
+            with TemporaryDirectory() as kept:
+                path = Path(kept) / "profile.json"
+                profile.save(path)
+                bundle(path, about, folder)
 
 
 if __name__ == "__main__":
     cnn5(ROOT / "nvidia-h200")
+    families(ROOT / "nvidia-h200")

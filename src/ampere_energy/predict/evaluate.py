@@ -207,11 +207,7 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
     training = replace(asked.training, mode=mode)
     specs = [parse_ref(replace(asked.ref(widths), training=training)) for widths in asked.members]
     campaign, records = recorded.campaign(mode)
-    first = next(r for r in recorded.parts[Part.CAMPAIGN] if isinstance(r, Measurement))
-    profile = Profile(
-        asked.family, "ampere", first.device, first.meter, specs[0].training, True, len(records),
-        sum(r.cost_s for r in records), first.recorded_at, nets=campaign.fit(),
-    )  # fmt: skip
+    profile = recorded.profile(campaign, records)
     predictions = _predicted(specs, profile, level)
     operators = by_operators(campaign, recorded.records(Part.OPERATORS, mode), [spec.blocks for spec in specs])
     _add(predictions, "neuralpower", operators)
@@ -231,9 +227,9 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
     rounds = [tuple(m.energy_j for m in own if m.infeasible is None) for own in measured]
     return Trials(
         family=asked.family,
-        device=first.device,
-        meter=first.meter,
-        training=specs[0].training,
+        device=profile.device,
+        meter=profile.meter,
+        training=profile.training,
         aligned=_aligned(asked.family, asked.members),
         points=len(records),
         profile_s=profile.profile_s,

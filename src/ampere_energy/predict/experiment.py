@@ -288,6 +288,14 @@ class Recorded:
             campaign.tell(seen)
         return campaign, found
 
+    def profile(self, campaign: Guided, records: Sequence[Record]) -> Profile:
+        """What a campaign's records gave."""
+        first = next(r for r in self.parts[Part.CAMPAIGN] if isinstance(r, Measurement))
+        return Profile(
+            self.experiment.family, "ampere", first.device, first.meter, campaign.spec.training, True, len(records),
+            sum(r.cost_s for r in records), first.recorded_at, nets=campaign.fit(),
+        )  # fmt: skip
+
     def by_member(self, part: Part, mode: Mode) -> list[list[Measurement]]:
         """The measurements of each member, in the order they were made."""
         found = [r for r in self.records(part, mode) if isinstance(r, Measurement)]
