@@ -661,7 +661,8 @@ def prune(
             _prunable(ref, 1)  # what no profile could change is said instead
             raise
         ref, learnt = chosen.ref, chosen.profile
-        same = [name for name, about in entries(profile).items() if about.family == chosen.about.family]
+        own = (chosen.about.family, chosen.about.widths)
+        same = [name for name, about in entries(profile).items() if (about.family, about.widths) == own]
         others += [load_bundled(profile, name) for name in same if name != chosen.name]
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
