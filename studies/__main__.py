@@ -26,6 +26,7 @@ from studies import (
     pruning,
     rules,
     search,
+    seconds,
     tables,
     whole_models,
     zoo,
@@ -57,6 +58,7 @@ def main(names: Sequence[str]) -> None:
         "whole models": lambda _: whole_models.run(),
         "evaluation": lambda _: experiments.run(),
         "cards": lambda _: cards.run(),
+        "seconds": lambda _: seconds.run(),
         "search": lambda _: search.run(seeds=5),
         "pruning": lambda _: pruning.run(),
     }.items():

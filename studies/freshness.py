@@ -88,6 +88,14 @@ TESTED = {
         *BUNDLED,
         *(name for name in EXPERIMENTS if name.startswith("data/h200/")),
     ),
+    "seconds": (
+        "studies/seconds.py",
+        *ENGINE,
+        *GUIDED,
+        "src/ampere_energy/fit/steps.py",
+        *(f"src/ampere_energy/predict/{name}.py" for name in ("estimate", "evaluate", "experiment")),
+        *(name for name in EXPERIMENTS if name.startswith("data/h200/")),
+    ),
     "search": (
         "studies/search.py",
         *(f"src/ampere_energy/decide/{name}.py" for name in ("descend", "front", "search", "space")),

@@ -313,6 +313,16 @@ def cards(result: list[dict[str, Any]]) -> list[str]:
     return rows
 
 
+def seconds(result: list[dict[str, Any]]) -> list[str]:
+    """Errors of recorded campaigns, had they ended earlier."""
+    rows = ["| set | seconds of measuring | timed, metered | error | inside |", "|---|---|---|---|---|"]
+    for row in result:
+        errors = ", ".join(f"{_percent(value)} {mode}" for mode, value in row["errors"].items())
+        inside = ", ".join(_percent(value, 0) for value in row["inside"].values())
+        rows.append(f"| {row['set']} | {row['seconds']:.0f} | {row['timed']}, {row['metered']} | {errors} | {inside} |")
+    return rows
+
+
 def _rank(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
@@ -411,7 +421,7 @@ def company() -> list[str]:
 MAKERS = {
     "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
     "approximate": approximate, "whole models": whole_models, "floor": floor, "evaluation": evaluation,
-    "cards": cards, "search": search, "pruning": pruning,
+    "cards": cards, "seconds": seconds, "search": search, "pruning": pruning,
 }  # fmt: skip
 
 

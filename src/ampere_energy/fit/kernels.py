@@ -73,7 +73,7 @@ POWER = (
     Component("point", False, "point", True, LogNormal(0.01, 1.0), None),
 )
 """Of the logarithm of power, which is smoother than time, beside what it has of time's."""
-SWITCHED = 0.3
+SWITCHED = 0.2
 """How much of the scale with which kernels switch in time they switch with in power."""
 
 
