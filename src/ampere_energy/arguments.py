@@ -34,6 +34,13 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
         raise RequestError(f"{option} {text}", "give whole numbers with commas, such as 32,3,64,64") from None
 
 
+def positive(value: int, option: str) -> int:
+    """The value, where it is at least 1."""
+    if value < 1:
+        raise RequestError(f"{option} {value}", "give at least 1")
+    return value
+
+
 def width_ranges(text: str) -> tuple[WidthRange, ...]:
     """What each width may be: `8:64:8,16:128,10` is 8 to 64 by steps of 8, any of 16 to 128, and 10."""
     from ampere_energy.model.variants import WidthRange

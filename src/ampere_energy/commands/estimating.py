@@ -1,0 +1,103 @@
+"""`ampere estimate`: what training a model will cost, from a profile."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ampere_energy.arguments import existing_path, is_bundle, joules, load_profile, share, watt_hours
+from ampere_energy.commands.asked import chosen_from, profile_command, ref_of, spec_of, training_of
+from ampere_energy.commands.options import (
+    Accumulate,
+    AsJson,
+    ChannelsLast,
+    Input,
+    Level,
+    Model,
+    ModeOrAny,
+    OptimizerName,
+    PrecisionName,
+    ProfileOrBundle,
+    Widths,
+)
+from ampere_energy.commands.output import err, say, show
+from ampere_energy.errors import CoverageError, RequestError
+
+if TYPE_CHECKING:
+    from ampere_energy.fit.profile import Profile
+    from ampere_energy.model.blocks import ModelSpec
+
+
+def estimate(
+    model: Model,
+    profile: ProfileOrBundle,
+    input: Input = None,
+    widths: Widths = "",
+    optimizer: OptimizerName = "sgd",
+    mode: ModeOrAny = "",
+    precision: PrecisionName = "fp32",
+    channels_last: ChannelsLast = False,
+    accumulate: Accumulate = 1,
+    iterations: Annotated[int, typer.Option(help="Training steps.")] = 1,
+    level: Level = 0.9,
+    battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh: the share used, P(fits).")] = "",
+    within: Annotated[str, typer.Option(help="An energy budget, such as 20kJ, to see how likely it is kept.")] = "",
+    refine: Annotated[str, typer.Option(help="Measure this model's blocks until its interval is within, as 3%.")] = "",
+    approximate: Annotated[bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Predicts what training a model will cost, from a profile, without running it."""
+    capacity, budget_j, target = watt_hours(battery), joules(within), share(refine, "--refine")
+    if approximate and target is not None:
+        raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
+    ref = ref_of(model, input, widths, training_of(optimizer, mode or "eager", precision, channels_last, accumulate))
+    if is_bundle(profile) and target is None:
+        chosen = chosen_from(profile, ref, bool(input), bool(mode), approximate)
+        ref, spec, learnt = chosen.ref, chosen.spec, chosen.profile
+    else:
+        learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
+        spec = spec_of(ref)
+    from ampere_energy.predict.estimate import estimate as predict
+    from ampere_energy.show.plainly import estimate_json
+    from ampere_energy.show.tables import estimate_table
+
+    try:
+        result = predict(spec, learnt, iterations=iterations, level=level, approximate=approximate)
+    except CoverageError as error:
+        remedy = f"run {profile_command(ref, learnt, profile)}"
+        if spec.training != learnt.training:
+            remedy += "; --approximate does not bridge other settings"
+        elif learnt.references:
+            remedy += ", or add --approximate for a rough estimate with a wide interval"
+        raise CoverageError(error.what, remedy) from error
+    if target is not None:
+        learnt = _refined(spec, learnt, existing_path(profile), target)
+        result = predict(spec, learnt, iterations=iterations, level=level)
+    show(
+        as_json,
+        lambda: estimate_json(result, capacity, budget_j),
+        lambda: estimate_table(result, capacity, budget_j),
+    )
+
+
+def _refined(spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Profile:
+    """The profile after measuring what this model's interval hangs on; saved, and its measurements logged."""
+    from ampere_energy.fit.campaign import refine
+    from ampere_energy.measure.devices import reopen
+    from ampere_energy.show.units import percent
+
+    with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status("refining") as status:
+
+        def observe(done: int, reach: float) -> None:
+            status.update(f"refining: {done} measured, interval ±{percent(reach)}")
+
+        found = refine(learnt, spec, device, target, log=path.with_suffix(".jsonl"), observe=observe)
+    if found.measurements:
+        found.profile.save(path)
+    say(f"refined by {found.measurements} measurements to ±{percent(found.reach)}")
+    if found.limit:
+        say(f"not within ±{percent(target)}: {found.limit}")
+    return found.profile

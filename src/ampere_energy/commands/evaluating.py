@@ -1,0 +1,186 @@
+"""`ampere evaluate`: unseen members of a family, predicted and measured, now or as recorded."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ampere_energy.arguments import choice, load_profile, numbers, positive, seconds
+from ampere_energy.commands import STARTED_S
+from ampere_energy.commands.asked import busy_words, device_of, profile_command, ref_of, training_of
+from ampere_energy.commands.options import (
+    AsJson,
+    Input,
+    Level,
+    MeterName,
+    ModeName,
+    OptimizerName,
+    PrecisionName,
+    Threads,
+    Watts,
+    WidthStep,
+)
+from ampere_energy.commands.output import err, say, show, write
+from ampere_energy.errors import CoverageError, FileError, RequestError
+
+if TYPE_CHECKING:
+    from ampere_energy.model.training import Training
+    from ampere_energy.predict.evaluate import Trials
+    from ampere_energy.predict.experiment import Experiment
+
+
+def evaluate(
+    family_name: Annotated[
+        str, typer.Argument(metavar="FAMILY", help="A built-in family; with --recorded also all of them: all.")
+    ],
+    profile: Annotated[str, typer.Option("--profile", help="A profile's name or file, to be tried here.")] = "",
+    recorded: Annotated[Path | None, typer.Option(help="Score what was recorded in this folder; no hardware.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Profile, measure members, and keep all logs here.")] = None,
+    models: Annotated[int, typer.Option(help="How many unseen members to measure.")] = 20,
+    seed: Annotated[int, typer.Option(help="Another seed draws other members.")] = 0,
+    input: Input = None,
+    width_step: WidthStep = 1,
+    level: Level = 0.9,
+    device: Annotated[str, typer.Option("--device", help="Of --record: cpu, cuda or simulated[:NOISE].")] = "cpu",
+    optimizer: OptimizerName = "sgd",
+    mode: ModeName = "eager",
+    precision: PrecisionName = "fp32",
+    budget: Annotated[str, typer.Option(help="Of --record: time for each campaign.")] = "90s",
+    parts: Annotated[
+        str, typer.Option(help="Of --record: campaign,members,short,refined,operators,paper [default: all].")
+    ] = "",
+    meter: MeterName = "",
+    watts_per_core: Watts = None,
+    threads: Threads = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predicts unseen members of a family, measures them, and compares AMPERE with other methods."""
+    if sum(given is not None for given in (profile or None, recorded, record)) != 1:
+        raise RequestError("evaluate needs one of --profile, --recorded and --record", "give one of them")
+    if ":" in family_name:
+        raise RequestError(f"{family_name} has no members to draw", "evaluate takes a family; see ampere models")
+    positive(models, "--models")
+    if recorded is not None:
+        sets = _recorded(family_name, recorded, level)
+    elif record is not None:
+        training = training_of(optimizer, mode, precision, False, 1)
+        asked = _asked(family_name, training, models, seed, input, width_step, budget)
+        sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
+    else:
+        sets = [_tried(family_name, profile, models, seed, input, width_step, level)]
+    from ampere_energy.show.plainly import evaluation_json
+    from ampere_energy.show.tables import evaluation_table
+
+    if report is not None:
+        from ampere_energy.show.report import evaluation_report
+
+        write(report, evaluation_report(evaluation_json(sets)))
+    show(as_json, lambda: evaluation_json(sets), lambda: evaluation_table(sets))
+    if report is not None:
+        say(f"report {report}")
+
+
+def _recorded(family_name: str, folder: Path, level: float) -> list[Trials]:
+    """The experiments in a folder, or in folders of it."""
+    from ampere_energy.model.zoo.families import family as find_family
+    from ampere_energy.predict.evaluate import rescore
+    from ampere_energy.predict.experiment import load
+
+    wanted = None if family_name == "all" else find_family(family_name).name
+    folders = sorted(path.parent for path in folder.glob("**/experiment.json"))
+    if not folders:
+        raise FileError(f"there is no experiment in {folder}", "record one with --record")
+    found = []
+    with err.status("scoring") as status:
+        for place in folders:
+            status.update(f"scoring {place}")
+            experiment = load(place)
+            if wanted in (None, experiment.experiment.family):
+                found += rescore(experiment, level=level)
+    if not found:
+        raise RequestError(f"{folder} has no experiment on {wanted}", "name another family, or all")
+    return found
+
+
+def _asked(
+    family_name: str, training: Training, models: int, seed: int, input: list[str] | None, width_step: int, budget: str
+) -> Experiment:
+    """The experiment to record."""
+    from ampere_energy.model.zoo.families import family as find_family
+    from ampere_energy.predict.experiment import drawn
+
+    ref_of(family_name, input, "", training)  # which refuses a bad input before anything is opened
+    shape = numbers(input[0], "--input") if input else find_family(family_name).input
+    return drawn(
+        family_name,
+        shape,
+        replace(training, batch=shape[0]),
+        models=models,
+        seed=seed,
+        step=width_step,
+        budget_s=seconds(budget) or 90.0,
+    )
+
+
+def _recorded_now(
+    asked: Experiment,
+    folder: Path,
+    parts: str,
+    level: float,
+    device: str,
+    meter: str,
+    watts_per_core: float | None,
+    threads: int | None,
+) -> list[Trials]:
+    """The experiment in a folder, after what its logs lack has been measured."""
+    from ampere_energy.predict.evaluate import rescore
+    from ampere_energy.predict.experiment import Part, load, record
+
+    wanted = [choice(Part, name, "--parts") for name in parts.split(",")] if parts else list(Part)
+    if busy := busy_words(device):
+        say(busy)
+    with device_of(device, meter, watts_per_core, threads) as opened, err.status("starting the device") as status:
+
+        def observe(part: Part, told: Any) -> None:
+            line = told if isinstance(told, str) else f"{told.measurements} measured in {told.spent_s:.0f} s"
+            status.update(f"{part}: {line}")
+            if not err.is_terminal and isinstance(told, str):
+                say(f"{part}: {line}")
+
+        record(asked, folder, opened, parts=wanted, started_s=STARTED_S, observe=observe)
+    return rescore(load(folder), level=level)
+
+
+def _tried(
+    family_name: str, profile: str, models: int, seed: int, input: list[str] | None, width_step: int, level: float
+) -> Trials:
+    """A profile tried on members that are measured now."""
+    from ampere_energy.model.zoo.families import family as find_family
+
+    family = find_family(family_name).aligned(width_step)
+    learnt = load_profile(profile)
+    shape = input or [",".join(map(str, (learnt.training.batch, *family.input[1:])))]
+    drawn = [",".join(map(str, widths)) for widths in family.sample(models, seed)]
+    members = [ref_of(family_name, shape, widths, learnt.training) for widths in drawn]
+    from ampere_energy.measure.devices import reopen
+    from ampere_energy.predict.evaluate import evaluate as run
+
+    if busy := busy_words(learnt.device.name):
+        say(busy)
+    with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status(f"measuring {models}") as status:
+
+        def observe(done: int) -> None:
+            status.update(f"measured {done} of {2 * models}")
+            if not err.is_terminal:
+                say(f"measured {done} of {2 * models}")
+
+        try:
+            return run(members, learnt, device, level=level, observe=observe)
+        except CoverageError as error:
+            largest = ref_of(family_name, shape, "", learnt.training)
+            raise CoverageError(error.what, f"run {profile_command(largest, learnt, profile)}") from error

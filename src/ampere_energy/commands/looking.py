@@ -1,0 +1,90 @@
+"""What there is: families, devices, profiles, a model's blocks, and a page about a profile or an evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ampere_energy.arguments import existing_path, load_profile, saved_profiles
+from ampere_energy.commands.asked import ref_of, spec_of, training_of
+from ampere_energy.commands.options import (
+    Accumulate,
+    AsJson,
+    ChannelsLast,
+    Input,
+    Model,
+    ModeName,
+    OptimizerName,
+    PrecisionName,
+    Widths,
+)
+from ampere_energy.commands.output import err, say, show, write
+from ampere_energy.errors import RequestError
+
+
+def models(as_json: AsJson = False) -> None:
+    """Lists the built-in families."""
+    from ampere_energy.model.zoo.families import FAMILIES
+    from ampere_energy.show.families import families_json, families_table
+
+    families = list(FAMILIES.values())
+    show(as_json, lambda: families_json(families), lambda: families_table(families))
+
+
+def devices(as_json: AsJson = False) -> None:
+    """Lists what this machine can train on and which energy meters it can read, and if not, why."""
+    from ampere_energy.measure.devices import compute_devices
+    from ampere_energy.measure.meters import survey
+    from ampere_energy.show.devices import devices_json, devices_table
+
+    with err.status("trying the meters"):
+        found, meters = compute_devices(), survey()
+    show(as_json, lambda: devices_json(found, meters), lambda: devices_table(found, meters))
+
+
+def profiles(as_json: AsJson = False) -> None:
+    """Lists your saved profiles, and those that come with AMPERE."""
+    from ampere_energy.bundled.about import bundles, entries
+    from ampere_energy.show.profiles import profiles_json, profiles_table
+
+    saved, bundled = saved_profiles(), {bundle: entries(bundle) for bundle in bundles()}
+    show(as_json, lambda: profiles_json(saved, bundled), lambda: profiles_table(saved, bundled))
+
+
+def parse(
+    model: Model,
+    input: Input = None,
+    widths: Widths = "",
+    optimizer: OptimizerName = "sgd",
+    mode: ModeName = "eager",
+    precision: PrecisionName = "fp32",
+    channels_last: ChannelsLast = False,
+    accumulate: Accumulate = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Shows a model's blocks, kinds, widths, parameters and training FLOPs."""
+    spec = spec_of(ref_of(model, input, widths, training_of(optimizer, mode, precision, channels_last, accumulate)))
+    from ampere_energy.show.plainly import spec_json
+    from ampere_energy.show.tables import spec_table
+
+    show(as_json, lambda: spec_json(spec), lambda: spec_table(spec))
+
+
+def report(
+    subject: Annotated[str, typer.Argument(metavar="PROFILE|EVALUATION", help="A profile, or what evaluate printed.")],
+    page: Annotated[Path | None, typer.Option("--out", help="The page [default: NAME.html here].")] = None,
+) -> None:
+    """Writes one HTML page about a profile, or about what `ampere evaluate --json` printed; it opens offline."""
+    from ampere_energy.show.profile_page import profile_page
+    from ampere_energy.show.report import evaluation_page
+    from ampere_energy.show.sets import is_evaluation, read_sets
+
+    path = existing_path(subject)
+    page = page or Path(f"{path.stem}.html")
+    if page.resolve() == path.resolve():
+        raise RequestError(f"--out {page} is the file the page is about", "choose another --out")
+    text = evaluation_page(read_sets(path)) if is_evaluation(path) else profile_page(load_profile(subject))
+    write(page, text)
+    say(f"report {page}")

@@ -1,0 +1,34 @@
+"""The options that several commands take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Model = Annotated[
+    str, typer.Argument(help="A family (see `ampere models`), path/to/file.py:factory or package.module:factory.")
+]
+Input = Annotated[
+    list[str] | None,
+    typer.Option("--input", help="Shape of the input, batch first: 32,3,64,64; or of each: ids:int64:8,128."),
+]
+Widths = Annotated[str, typer.Option(help="A member's widths: 6,16,120,84. For a factory, its arguments.")]
+OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
+PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, or bf16 and fp16 by autocast.")]
+ChannelsLast = Annotated[bool, typer.Option("--channels-last", help="Keep images with their channels innermost.")]
+Accumulate = Annotated[int, typer.Option(help="Forward and backward passes an update; a step is all of them.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+DeviceName = Annotated[str, typer.Option("--device", help="cpu, cuda, or simulated[:NOISE] for a dry run.")]
+ModeName = Annotated[str, typer.Option("--mode", help="How a step is run: eager, graph or compile.")]
+MeterName = Annotated[
+    str, typer.Option("--meter", help="What to read: nvml, rapl, nvml+rapl, … [default: the best readable].")
+]
+Watts = Annotated[float | None, typer.Option(help="Model energy: watts of one busy core [default: 10].")]
+Threads = Annotated[int | None, typer.Option(help="torch threads [default: torch's own choice].")]
+ProfileOrBundle = Annotated[str, typer.Option("--profile", help="A profile's name or file, or a bundle's name.")]
+ModeOrAny = Annotated[
+    str, typer.Option("--mode", help="eager, graph or compile [default: eager, or what the bundle has].")
+]
+Level = Annotated[float, typer.Option(help="Probability that the interval holds.")]
+WidthStep = Annotated[int, typer.Option(help="Only widths that are multiples of this.")]

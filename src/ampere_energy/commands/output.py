@@ -1,0 +1,37 @@
+"""Where commands print: results on standard output, all else on standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ampere_energy.errors import FileError
+
+out = Console(emoji=False, markup=False)
+err = Console(stderr=True, emoji=False, markup=False)
+
+
+def say(message: str) -> None:
+    """Tells a line that is not the result."""
+    err.print(message, highlight=False, soft_wrap=True)
+
+
+def show(as_json: bool, data: Callable[[], Any], table: Callable[[], Any]) -> None:
+    """Prints the result, as JSON or as a table."""
+    if as_json:
+        print(json.dumps(data(), indent=2, allow_nan=False))
+    else:
+        out.print(table())
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a page or a plot."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written ({error.strerror})", "choose another file for the page") from error

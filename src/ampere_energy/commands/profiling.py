@@ -1,0 +1,141 @@
+"""`ampere profile`: many small networks trained on a device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ampere_energy.arguments import choice, default_name, positive, prepare_log, profile_path, seconds, share
+from ampere_energy.commands.asked import busy_words, device_of, prunable_of, ref_of, spec_of, training_of
+from ampere_energy.commands.options import (
+    Accumulate,
+    AsJson,
+    ChannelsLast,
+    DeviceName,
+    Input,
+    MeterName,
+    Model,
+    ModeName,
+    OptimizerName,
+    PrecisionName,
+    Threads,
+    Watts,
+    WidthStep,
+)
+from ampere_energy.commands.output import err, say, show
+from ampere_energy.errors import RequestError
+
+if TYPE_CHECKING:
+    from ampere_energy.model.blocks import ModelSpec
+    from ampere_energy.model.source import ModelRef
+    from ampere_energy.model.variants import WidthRange
+
+INTERRUPTED = 130
+"""The exit code of what was stopped by hand."""
+_USELESS = 0.3
+"""A profile whose own measurements are so far off their predictions tells little."""
+
+
+def profile(
+    model: Model,
+    device: DeviceName = "cpu",
+    input: Input = None,
+    widths: Annotated[str, typer.Option(help="The largest widths to cover. For a factory, its arguments.")] = "",
+    width_step: WidthStep = 1,
+    vary: Annotated[bool, typer.Option("--vary", help="Of a factory: cover widths from 1 to the model's own.")] = False,
+    prunable: Annotated[bool, typer.Option("--prunable", help="Cover every width that pruning can give.")] = False,
+    optimizer: OptimizerName = "sgd",
+    mode: ModeName = "eager",
+    precision: PrecisionName = "fp32",
+    channels_last: ChannelsLast = False,
+    accumulate: Accumulate = 1,
+    budget: Annotated[str, typer.Option(help="Time for measuring, such as 60s or 2m [default: until precise].")] = "",
+    points: Annotated[int, typer.Option(help="The most metered points of one kind.")] = 16,
+    target: Annotated[str, typer.Option(help="Stop when members' 90 % intervals are within this share.")] = "5%",
+    rule: Annotated[str, typer.Option(help="What to measure next: guided, variance, random or members.")] = "guided",
+    guide: Annotated[str, typer.Option(help="Of --method paper: whose variance guides, energy or time.")] = "energy",
+    method: Annotated[str, typer.Option(help="ampere (blocks alone, fitted jointly) or paper.")] = "ampere",
+    name: Annotated[str, typer.Option("--out", help="The profile's name or file [default: MODEL-DEVICE].")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was measured before.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start anew; the old log is kept beside.")] = False,
+    meter: MeterName = "",
+    watts_per_core: Watts = None,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
+    ref = ref_of(model, input, widths, training_of(optimizer, mode, precision, channels_last, accumulate))
+    if prunable and vary:
+        raise RequestError("--prunable with --vary", "give one of them")
+    path = profile_path(name or default_name(model, device))
+    log = path.with_suffix(".jsonl")
+    from ampere_energy.fit.campaign import profile as run_campaign
+    from ampere_energy.fit.profile import Quantity
+    from ampere_energy.fit.rules import Rule, Rules
+    from ampere_energy.show.plainly import profile_json
+    from ampere_energy.show.progress import CampaignDisplay
+    from ampere_energy.show.tables import median_error, profile_table
+
+    rules = Rules(
+        points=points,
+        precision=share(target, "--target") or 0.05,
+        guide=choice(Quantity, guide, "--guide"),
+        budget_s=seconds(budget),
+        rule=choice(Rule, rule, "--rule"),
+    )
+    if prunable:
+        ref, spec, ranges = prunable_of(ref, width_step)
+    else:
+        spec, ranges = _scope(ref, spec_of(ref), width_step, vary)
+    spec = replace(spec, name=model)
+    kept = prepare_log(path, log, spec, resume, fresh)
+    if kept:
+        say(f"the old log is kept as {kept}")
+    with device_of(device, meter, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
+        if busy := busy_words(device):
+            say(busy)
+        learnt = run_campaign(
+            spec,
+            device=opened,
+            ranges=ranges,
+            rules=rules,
+            log=log,
+            method=method,
+            observe=display,
+            ref=ref,
+        )
+    learnt.save(path)
+    show(as_json, lambda: profile_json(learnt, str(path)), lambda: profile_table(learnt))
+    say(f"profile {path}, measurements {log}")
+    if learnt.nets is not None and (off := median_error(learnt.nets)) > _USELESS:
+        fewer = ", or with --threads 1" if device == "cpu" and threads != 1 else ""
+        say(
+            f"this profile is of little use: predicted from the rest, what was measured is off by {100 * off:.0f} % "
+            f"in the median; profile again with nothing else running{fewer}"
+        )
+    if rules.budget_s is not None and learnt.profile_s > 1.2 * rules.budget_s:
+        say(f"the fewest points that make a profile took {learnt.profile_s:.0f} s, more than the budget")
+    if not learnt.complete:
+        say("the profile is partial: finish it by the same command with --resume")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[ModelSpec, list[WidthRange]]:
+    """The model with the widths to cover: a family's range up to the model's own, or the model as it is."""
+    from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.zoo.families import FAMILIES
+
+    positive(step, "--width-step")
+    known = FAMILIES.get(ref.source)
+    if known:
+        return spec, known.aligned(step).up_to(spec.widths)
+    if vary and not spec.widths:
+        raise RequestError(
+            f"--vary with {ref.source}, whose blocks are not a chain of layers with widths",
+            "give a factory with width arguments and --widths, or profile it as it is",
+        )
+    if not (vary or ref.widths):
+        return replace(spec, widths=(), follows=()), []
+    return spec, [WidthRange(1, width).aligned(step) for width in spec.widths]

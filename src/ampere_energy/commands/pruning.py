@@ -1,0 +1,186 @@
+"""`ampere prune`: a model made smaller until a training step is inside a budget."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ampere_energy.arguments import choice, existing_path, is_bundle, load_profile, positive, step_budget
+from ampere_energy.commands.asked import (
+    busy_words,
+    chosen_from,
+    device_of,
+    profile_command,
+    prunable_of,
+    ref_of,
+    training_of,
+)
+from ampere_energy.commands.options import (
+    Accumulate,
+    AsJson,
+    ChannelsLast,
+    Input,
+    Level,
+    MeterName,
+    Model,
+    ModeOrAny,
+    OptimizerName,
+    PrecisionName,
+    ProfileOrBundle,
+    Threads,
+    Watts,
+    Widths,
+)
+from ampere_energy.commands.output import err, say, show
+from ampere_energy.errors import CoverageError, RequestError
+
+if TYPE_CHECKING:
+    from ampere_energy.decide.channels import Channels
+    from ampere_energy.decide.pruned import Budget, Pruned
+    from ampere_energy.decide.refine import Choose
+    from ampere_energy.fit.profile import Profile
+
+
+def prune(
+    model: Model,
+    profile: ProfileOrBundle,
+    budget: Annotated[str, typer.Option(help="What a step may cost: 50% of what it does, or joules, such as 1.5J.")],
+    input: Input = None,
+    widths: Widths = "",
+    optimizer: OptimizerName = "sgd",
+    mode: ModeOrAny = "",
+    precision: PrecisionName = "fp32",
+    channels_last: ChannelsLast = False,
+    accumulate: Accumulate = 1,
+    guide: Annotated[str, typer.Option(help="What widths are chosen by: ampere, flops or random.")] = "ampere",
+    importance: Annotated[str, typer.Option(help="Which channels stay: by random, l1, l2, bn or taylor.")] = "l2",
+    mean: Annotated[bool, typer.Option("--mean", help="Aim at the mean, not the interval's upper end.")] = False,
+    step: Annotated[int | None, typer.Option(help="Widths are multiples of this [default: 8, on a CPU 1].")] = None,
+    level: Level = 0.9,
+    weights: Annotated[Path | None, typer.Option(help="A state dict to prune [default: the factory's].")] = None,
+    loss: Annotated[str, typer.Option(help="Of taylor: file.py:function, the model's loss on your data.")] = "",
+    objective: Annotated[str, typer.Option(help="Of random: file.py:function, trains and scores a model.")] = "",
+    samples: Annotated[int, typer.Option(help="Of random: how many candidates are trained.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of what is drawn by chance.")] = 0,
+    beside: Annotated[list[str] | None, typer.Option(help="Profiles with other settings, to compare.")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Measure the original and the pruned model.")] = False,
+    refine: Annotated[
+        bool, typer.Option("--refine", help="Measure, teach the profile, choose anew until inside the budget.")
+    ] = False,
+    device: Annotated[str, typer.Option("--device", help="Of --verify [default: the profile's].")] = "",
+    meter: MeterName = "",
+    watts_per_core: Watts = None,
+    threads: Threads = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Where to write the weights and their shape.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prunes a model until a training step costs what a budget allows, as estimated from a profile."""
+    ref = ref_of(model, input, widths, training_of(optimizer, mode or "eager", precision, channels_last, accumulate))
+    others = [load_profile(name) for name in beside or ()]
+    if is_bundle(profile) and not refine:
+        from ampere_energy.bundled.about import entries, load_bundled
+
+        try:
+            chosen = chosen_from(profile, ref, bool(input), bool(mode), approximate=False)
+        except CoverageError:
+            prunable_of(ref, 1)  # what no profile could change is said instead
+            raise
+        ref, learnt = chosen.ref, chosen.profile
+        own = (chosen.about.family, chosen.about.widths)
+        same = [name for name, about in entries(profile).items() if (about.family, about.widths) == own]
+        others += [load_bundled(profile, name) for name in same if name != chosen.name]
+    else:
+        learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
+    if refine and (device or guide == "flops"):
+        given = f"--device {device}" if device else "--guide flops"
+        raise RequestError(f"--refine with {given}", "refining is for joules, on the device that was profiled")
+    if verify and not device and is_bundle(profile):
+        raise RequestError(f"--verify with the bundle {profile}", "say on which --device")
+    if device and device.partition(":")[0] != learnt.device.name.partition(":")[0]:
+        raise RequestError(
+            f"--device {device}, where the profile is of {learnt.device.name}",
+            "verify on such a device, or profile this one",
+        )
+    from ampere_energy.decide.channels import channels_of
+    from ampere_energy.decide.importance import Importance
+    from ampere_energy.decide.prune import favourable
+    from ampere_energy.decide.prune import prune as run
+    from ampere_energy.decide.pruned import Guide, load_weights, verified
+    from ampere_energy.decide.reward import reward
+    from ampere_energy.measure.devices import reopen
+    from ampere_energy.model.source import find
+    from ampere_energy.show.pruning import prune_json, prune_table, reward_words
+
+    allowed = step_budget(budget)
+    chosen_by, kept_by = choice(Guide, guide, "--guide"), choice(Importance, importance, "--importance")
+    if objective and chosen_by is not Guide.RANDOM:
+        raise RequestError(f"--objective {objective} with --guide {guide}", "it is for --guide random")
+    if loss and kept_by is not Importance.TAYLOR:
+        raise RequestError(f"--loss {loss} with --importance {importance}", "it is for --importance taylor")
+    step = favourable(learnt) if step is None else positive(step, "--step")
+    with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}") as status:
+        try:
+            space = channels_of(ref, None, learnt)
+        except CoverageError as error:
+            more = ("--prunable", *(("--width-step", str(step)) if step > 1 else ()))
+            raise CoverageError(error.what, f"run {profile_command(ref, learnt, profile, more)}") from error
+        if weights is not None:
+            load_weights(space.model, weights)
+        worth = reward(space, learnt, step, others)
+        for line in reward_words(worth):
+            say(line)
+        choose = partial(
+            run,
+            space,
+            None,
+            guide=chosen_by,
+            importance=kept_by,
+            mean=mean or refine,
+            step=step,
+            level=level,
+            loss=find(loss, "function") if loss else None,
+            objective=find(objective, "function") if objective else None,
+            samples=samples,
+            seed=seed,
+            observe=status.update,
+        )
+        if refine:
+            pruned = _pruned_and_taught(choose, space, learnt, allowed, existing_path(profile), status.update)
+        else:
+            pruned = choose(learnt, allowed)
+        if verify and pruned.changed and pruned.measured is None:
+            if busy := busy_words(device or learnt.device.name):
+                say(busy)
+            named = device_of(device, meter, watts_per_core, threads) if device else None
+            with named or contextlib.closing(reopen(learnt.device, learnt.meter)) as opened:
+                pruned = verified(pruned, opened, status.update)
+    if folder is not None:
+        pruned.save(folder)
+    show(as_json, lambda: prune_json(pruned, worth, str(folder or "")), lambda: prune_table(pruned))
+    if folder is not None:
+        say(f"weights {folder / 'weights.pt'}, their shape {folder / 'pruned.json'}")
+
+
+def _pruned_and_taught(
+    choose: Choose, space: Channels, learnt: Profile, budget: Budget, path: Path, observe: Callable[[str], None]
+) -> Pruned:
+    """The model pruned with the device at hand; what the profile learnt on the way is saved, and logged."""
+    from ampere_energy.decide.refine import refined
+    from ampere_energy.measure.devices import reopen
+    from ampere_energy.measure.store import MeasurementLog
+
+    if busy := busy_words(learnt.device.name):
+        say(busy)
+    with contextlib.closing(reopen(learnt.device, learnt.meter)) as opened:
+        log = MeasurementLog(path.with_suffix(".jsonl"))
+        pruned, taught = refined(choose, space, learnt, budget, opened, keep=log.append, observe=observe)
+    if taught is not learnt:
+        taught.save(path)
+        say(f"added to {path}")
+    return pruned

@@ -1,0 +1,111 @@
+"""`ampere search`: members of a family that are good, cheap and quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ampere_energy.arguments import is_bundle, load_profile, positive, width_ranges
+from ampere_energy.commands.asked import chosen_from, ref_of, training_of
+from ampere_energy.commands.options import AsJson, Input, ModeOrAny, WidthStep
+from ampere_energy.commands.output import err, say, show, write
+from ampere_energy.errors import RequestError
+
+
+def search(
+    model: Annotated[
+        str, typer.Argument(metavar="FAMILY", help="A built-in family, or a factory whose arguments are widths.")
+    ],
+    profile: Annotated[
+        list[str],
+        typer.Option("--profile", help="A profile or a bundle; several, one for each batch or precision."),
+    ],
+    objective: Annotated[
+        str,
+        typer.Option(help="What is good: params, flops, or path/to/file.py:function, more is better."),
+    ] = "params",
+    widths: Annotated[
+        str, typer.Option(help="What each width may be: 8:64:8,8:128:8,… [default: all that is profiled].")
+    ] = "",
+    width_step: WidthStep = 1,
+    input: Input = None,
+    mode: ModeOrAny = "",
+    precision: Annotated[str, typer.Option("--precision", help="Of a bundle: fp32, tf32, bf16 or fp16.")] = "fp32",
+    samples: Annotated[int | None, typer.Option(help="Costs of training on so many [default: one batch].")] = None,
+    trials: Annotated[int, typer.Option(help="How many members to try.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Another seed searches elsewhere.")] = 0,
+    storage: Annotated[str, typer.Option(help="Keep the study, and go on with it: sqlite:///search.db.")] = "",
+    study: Annotated[str, typer.Option(help="The study's name in the storage.")] = "ampere",
+    gradient: Annotated[bool, typer.Option("--gradient", help="Follow the estimate's gradients to one limit:")] = False,
+    budget_j: Annotated[float | None, typer.Option(help="… the best within so many joules,")] = None,
+    at_least: Annotated[float | None, typer.Option(help="… or the cheapest with such a score.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the front as an SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Looks for members of a family that are good, cheap and quick, by estimates: nothing is trained or measured."""
+    if not gradient and (budget_j, at_least) != (None, None):
+        raise RequestError("--budget-j or --at-least without --gradient", "add it, or leave the limit out")
+    positive(width_step, "--width-step")
+    positive(trials, "--trials")
+    if plot is not None and plot.suffix != ".svg":
+        raise RequestError(f"--plot {plot}", "plots are SVG: give a name that ends in .svg")
+    if gradient and (budget_j is None) == (at_least is None):
+        raise RequestError("--gradient needs one limit", "give --budget-j 1.2 or --at-least 1e6")
+    if gradient and (storage or plot):
+        raise RequestError("--gradient with --storage or --plot", "it finds one member without a study: leave them out")
+    from ampere_energy.decide.descend import descend
+    from ampere_energy.decide.search import PROXIES
+    from ampere_energy.decide.search import search as run
+    from ampere_energy.decide.space import space_of
+    from ampere_energy.model.source import find
+    from ampere_energy.show.progress import counting
+    from ampere_energy.show.search import descent_json, descent_table, found_json, found_plot, found_table
+
+    score = find(objective, "function") if ":" in objective else objective
+    ranges = width_ranges(widths)
+    largest = ",".join(str(r.high) for r in ranges)
+    example = ref_of(model, input, largest, training_of("sgd", mode or "eager", precision, False, 1))
+    given = bool(input) or ":" in model
+    learnt = []
+    for name in profile:
+        if is_bundle(name):
+            chosen = chosen_from(name, example, bool(input), bool(mode), False)
+            learnt.append(chosen.profile)
+            example, given = (example, given) if given else (chosen.ref, True)
+        else:
+            learnt.append(load_profile(name))
+    with err.status(f"reading {model}"):
+        space = space_of(
+            example.source, learnt, ranges=ranges, step=width_step, example=example if given else None, samples=samples
+        )
+    if gradient:
+        with counting(err, "structures") as observe:
+            ended = descend(space, score, budget_j=budget_j, at_least=at_least, seed=seed, observe=observe)
+        show(
+            as_json,
+            lambda: descent_json(ended, space, objective),
+            lambda: descent_table(ended, space, objective),
+        )
+        return
+    with counting(err, "members tried") as observe:
+        found = run(
+            space,
+            score,
+            name=objective if objective in PROXIES else objective.rpartition(":")[2],
+            trials=trials,
+            seed=seed,
+            storage=storage or None,
+            study=study,
+            observe=lambda done: observe(done, trials),
+        )
+    if not found.front:
+        raise RequestError(f"{objective} gave no number for any of {trials} members", "call it by itself to see why")
+    if plot is not None:
+        write(plot, found_plot(found))
+    show(as_json, lambda: found_json(found), lambda: found_table(found))
+    if plot is not None:
+        say(f"plot {plot}")
+    if storage:
+        say(f"study {study!r} in {storage}: this again goes on with it, or optuna.load_study in your own code")
