@@ -141,6 +141,8 @@ def test_a_profile_of_the_model_as_it_is_does_not_do(profile: Profile) -> None:
     ref = model_ref("cnn5", widths=(8, 8, 8, 8), input=(128, 3, 28, 28))
     with pytest.raises(CoverageError, match=r"does not know narrower widths of 1 of 5 blocks \(conv1\)"):
         channels_of(ref, None, profile)
+    with pytest.raises(CoverageError, match="block conv1 has widths 4, the profile covers out 8–64 step 8"):
+        channels_of(model_ref("cnn5", widths=(4, 8, 8, 8), input=(128, 1, 28, 28)), None, profile)
     with pytest.raises(CoverageError, match="the model trains at batch 2"):
         channels_of(model_ref("cnn5", input=(2, 1, 28, 28)), None, profile)
 

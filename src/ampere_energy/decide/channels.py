@@ -22,7 +22,7 @@ from ampere_energy.model.parse import Example, as_inputs, parse_groups, parse_re
 from ampere_energy.model.source import Loaded, ModelRef, load
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange, block_points
-from ampere_energy.predict.estimate import same_training
+from ampere_energy.predict.estimate import covered_jointly, same_training
 
 _NARROWEST = 8
 """What a profile for pruning covers at least: one in this many channels."""
@@ -164,6 +164,8 @@ def channels_of(
         if of_family is not None and _known(of_family.spec, profile):
             return of_family
     missing = [b for b in spec.blocks if profile.nets.find(b.kind.id) is None]
+    if not missing:
+        covered_jointly(spec, profile, profile.nets)  # says at which widths it lies beyond what was profiled
     raise CoverageError(
         f"the profile of {profile.model} does not know narrower widths of {len(missing)} of {len(spec.blocks)} blocks "
         f"({', '.join(block.name for block in missing[:3])}{', …' if len(missing) > 3 else ''})",
