@@ -87,14 +87,17 @@ def test_every_model_is_estimated_as_it_is() -> None:
 
 
 def test_the_recorded_campaigns_still_predict_the_same() -> None:
-    """Profiles made on a card are read, and give the energies that were compared with measurements then."""
+    """Profiles made on a card are read, and give the energies that were compared with measurements then.
+
+    Not to the last digit: power has taken a part of time's roughness since.
+    """
     for mode in ("graph", "eager"):
         learnt = load(ROOT / "data" / "h200-cnn5" / "ampere" / f"{mode}-profile.json")
         (record,) = json.loads((ROOT / "data" / "h200-cnn5" / "ampere" / f"{mode}-evaluation.json").read_text())
         ref = model_ref("cnn5", input=(128, 3, 64, 64), training=learnt.training)
         spec = parse(instantiate(ref), ref.input, training=ref.training, name="cnn5")
         found = estimate_many(spec, learnt, np.array([trial["widths"] for trial in record["trials"]]))
-        assert found.energy_j == pytest.approx([trial["predicted_j"] for trial in record["trials"]], rel=1e-6)
+        assert found.energy_j == pytest.approx([trial["predicted_j"] for trial in record["trials"]], rel=5e-3)
 
 
 def test_the_recorded_card_keeps_the_meters_promises() -> None:
