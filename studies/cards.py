@@ -13,7 +13,6 @@ from typing import Any
 from ampere_energy.bundled.about import entries, load_bundled
 from ampere_energy.errors import CoverageError
 from ampere_energy.measure.measurement import DeviceInfo
-from ampere_energy.model.parse import parse_ref
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.predict.evaluate import Member, Prediction, Trials, rescore, score
 from ampere_energy.predict.experiment import Recorded, load
@@ -40,9 +39,9 @@ def _row(place: str, name: str, recorded: Recorded, trials: Trials) -> dict[str,
     profile = load_bundled(BUNDLE, name)
     if profile.training != trials.training or card(profile.device) == card(trials.device):
         return None
-    refs = [replace(recorded.experiment.ref(member.widths), training=trials.training) for member in trials.members]
+    specs = {spec.widths: spec for spec in recorded.experiment.specs(trials.training.mode)}
     try:
-        estimates = [estimate(parse_ref(ref), profile) for ref in refs]
+        estimates = [estimate(specs[member.widths], profile) for member in trials.members]
     except CoverageError:
         return None
     told = [Prediction(e.energy_j, e.interval_j) for e in estimates]
@@ -52,7 +51,7 @@ def _row(place: str, name: str, recorded: Recorded, trials: Trials) -> dict[str,
         "mode": trials.training.mode.value,
         "profile": name,
         "cards": [card(profile.device), card(trials.device)],
-        "members": len(refs),
+        "members": len(estimates),
         "own": score(trials, "ampere").mape,
         "other": there.mape,
         "bias": there.bias,

@@ -95,4 +95,5 @@ def test_what_a_profile_does_not_believe_is_allowed_for(rough: tuple[Channels, P
     device = Bent(0.005, rough=0.15, world=1)
     pruned, _ = refined(partial(prune, space, None, mean=True), space, profile, Budget(0.5), device)
     assert pruned.measured is not None
-    assert 0.47 <= pruned.measured[1].energy_j / pruned.measured[0].energy_j <= 0.5
+    share = pruned.measured[1].energy_j / pruned.measured[0].energy_j
+    assert 0.45 <= share <= 0.5  # six choices, none of which the profile foresaw, and widths that jump by 15 %

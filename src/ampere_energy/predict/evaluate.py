@@ -201,11 +201,8 @@ def rescore(recorded: Recorded, *, level: float = 0.9) -> list[Trials]:
 
 
 def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
-    from ampere_energy.model.parse import parse_ref
-
     asked = recorded.experiment
-    training = replace(asked.training, mode=mode)
-    specs = [parse_ref(replace(asked.ref(widths), training=training)) for widths in asked.members]
+    specs = asked.specs(mode)
     campaign, records = recorded.campaign(mode)
     profile = recorded.profile(campaign, records)
     predictions = _predicted(specs, profile, level)

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 from ampere_energy.errors import FileError, RequestError
@@ -33,7 +34,7 @@ from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec, Point, in_mode
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.variants import Domain, Phase, Variant, WidthRange
+from ampere_energy.model.variants import Domain, Phase, Variant, WidthRange, resized
 from ampere_energy.model.zoo.families import Family, family
 from ampere_energy.plain import decode, encode, parse_json
 
@@ -90,11 +91,23 @@ class Experiment:
 
     def scope(self, mode: Mode) -> tuple[ModelSpec, list[WidthRange]]:
         """The largest member in a mode, parsed, and the widths to cover."""
-        from ampere_energy.model.parse import parse_ref
-
-        asked = replace(self, training=replace(self.training, mode=mode))
-        spec = replace(parse_ref(asked.ref(self.zoo.largest)), name=self.family)
+        spec = replace(self._parsed(self.zoo.largest, mode), name=self.family)
         return spec, self.zoo.up_to(spec.widths)
+
+    def specs(self, mode: Mode) -> list[ModelSpec]:
+        """The unseen members in a mode; one of each number of layers is parsed, the others have its blocks."""
+        counts, largest = self.zoo.counts, self.zoo.largest
+        return [resized(self._parsed((*widths[:counts], *largest[counts:]), mode), widths) for widths in self.members]
+
+    def _parsed(self, widths: tuple[int, ...], mode: Mode) -> ModelSpec:
+        return _parsed(replace(self.ref(widths), training=replace(self.ref(widths).training, mode=mode)))
+
+
+@lru_cache(maxsize=64)
+def _parsed(ref: ModelRef) -> ModelSpec:
+    from ampere_energy.model.parse import parse_ref
+
+    return parse_ref(ref)
 
 
 def drawn(
@@ -222,12 +235,10 @@ def _refined(
     device: Device,
     observe: Callable[[Part, Status | str], None],
 ) -> None:
-    from ampere_energy.model.parse import parse_ref
-
     before = iter(log.read() if log.exists() else ())
     log.path.touch()  # also where nothing needs to be measured
-    for number, widths in enumerate(experiment.members[: experiment.refine], start=1):
-        spec = parse_ref(experiment.ref(widths))
+    asked = experiment.specs(experiment.training.mode)[: experiment.refine]
+    for number, spec in enumerate(asked, start=1):
         learnt = refine(learnt, spec, device, experiment.refine_to, log=log.path, before=before).profile
         observe(Part.REFINED, f"{number} of {experiment.refine}")
 
