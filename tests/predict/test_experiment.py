@@ -12,6 +12,7 @@ from ampere_energy.fit.rules import Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import Measurement, Procedure, Timing, Window, Workload
 from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.predict.evaluate import rescore, score
@@ -195,3 +196,11 @@ def test_one_experiment_serves_both_modes(tmp_path: Path) -> None:
     assert score(graph, "ampere").mape < 0.04
     assert score(graph, "run20").mape < 0.04
     assert "neuralpower" in graph.methods
+
+
+@pytest.mark.parametrize("family", ["lenet5", "transformer"])
+def test_members_are_what_each_of_them_parsed_would_be(family: str) -> None:
+    experiment = asked(family)
+    for spec, widths in zip(experiment.specs(Mode.EAGER), experiment.members, strict=True):
+        own = parse_ref(experiment.ref(widths))
+        assert (spec.blocks, spec.widths, spec.training) == (own.blocks, own.widths, own.training)
