@@ -238,3 +238,46 @@ def test_blocks_that_differ_in_one_of_four_widths_are_told_apart() -> None:
         assert len(np.unique(tags_of(own))) == 4
         assert np.array_equal(tags_of(own), tags_of(own.copy()))
     assert len(np.unique(tags_of(points[:, :3]))) == 1
+
+
+EIGHTS = WidthRange(8, 512, 8)
+SMALL_AND_LARGE = (Subject("head", "linear", "linear", (EIGHTS,)), Subject("stage", "conv", "conv", (EIGHTS,)))
+
+
+def test_the_roughness_of_the_smallest_kind_is_not_everybodys_noise() -> None:
+    """A head of 0.05 ms that takes twice as long at some widths, as on an H200."""
+
+    def small_s(width: int) -> float:
+        return 1e-4 if 80 <= width <= 168 else 4.5e-5 + 1e-9 * width
+
+    def large_s(width: int) -> float:
+        return 1e-3 + 4e-6 * width
+
+    found = []
+    for width in (8, 24, 64, 80, 144, 152, 168, 224, 240, 376, 432, 512):
+        for energy_j in (None, 150 * small_s(width)):
+            found.append(Observation(((0, (width,)),), small_s(width), energy_j, 0.003, 0.004))
+            found.append(Observation(((1, (width,)),), large_s(width), energy_j and 500 * large_s(width), 0.003, 0.004))
+    net = ((1, (512,)), (0, (512,)))
+    found.append(Observation(net, large_s(512) + 5e-6, 500 * large_s(512), 0.003, 0.004))
+    fit = learn(SMALL_AND_LARGE, found)
+    assert fit.time.base <= 0.8 * small_s(8)
+    assert fit.noise[0] < 0.02, "what repeats to 0.3 % is not noisy"
+
+
+def test_power_is_less_certain_where_time_is_rough() -> None:
+    """Metered at its two ends alone, a kind whose times jump between widths may take another power between them."""
+    uncertain = []
+    for jump in (0.0, 0.3):
+        draw = np.random.default_rng(1)
+        found = []
+        for width in range(8, 513, 24):
+            time_s = (1e-3 + 4e-6 * width) * math.exp(jump * draw.standard_normal())
+            energy_j = 500 * time_s if width in (8, 512) else None
+            found.append(Observation(((1, (width,)),), time_s, energy_j, 0.003, 0.004))
+            found.append(Observation(((0, (width,)),), 1e-3, 0.2, 0.003, 0.004))
+        fit = learn(SMALL_AND_LARGE, found)
+        seen = fit.predict([1], [np.array([[248.0]])])
+        uncertain.append(float((seen.energy_var + seen.time_var - 2 * seen.joint_var)[0]) ** 0.5)
+    smooth, rough = uncertain
+    assert rough > 1.3 * smooth

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import random
 import statistics
+from dataclasses import replace
 
 import pytest
 from studies.additive import spec_of
 
-from ampere_energy.measure.measurement import Measurement, Window, median_error
+from ampere_energy.measure.measurement import Measurement, Window, median_error, point_of
 from ampere_energy.measure.meters.cputime import CpuTimeMeter
 
 
@@ -48,3 +49,8 @@ def test_modelled_energy_is_cpu_seconds_times_watts() -> None:
     assert after_ten.total_j - before_ten.total_j == pytest.approx(10 * spent, rel=0.01)
     time.sleep(0.2)
     assert meter.read().total_j - after.total_j < 0.05  # sleeping costs nothing in this model
+
+
+def test_where_a_meter_ticks_one_window_is_a_point() -> None:
+    meter = CpuTimeMeter().info
+    assert (point_of(meter).windows, point_of(replace(meter, tick_s=0.1)).windows) == (2, 1)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -210,3 +211,14 @@ def test_a_group_the_model_counts_on_is_followed_by_none() -> None:
     spec = parse_groups(model, inputs, found)
     assert [group.name for group in found] == ["first", "second"]
     assert {width for axes in spec.follows for width, _ in axes} == {1}
+
+
+def test_a_broken_torch_pruning_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As where a folder beside the model has the name of a package that it imports."""
+    (tmp_path / "torch_pruning.py").write_text("raise AttributeError(\"module 'timm' has no attribute 'models'\")\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch_pruning", raising=False)
+    with pytest.raises(
+        RequestError, match=r"cannot be imported \(module 'timm' has .*; is there a folder with the name"
+    ):
+        groups(nn.Linear(2, 2), (torch.zeros(1, 2),))
