@@ -17,8 +17,7 @@ from ampere_energy.fit.profile import Profile, load
 from ampere_energy.model.zoo.families import family
 from ampere_energy.plain import encode
 from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import load as read
-from studies import experiments
+from studies.experiments import packed
 
 DATA = Path("data/h200-cnn5/ampere")
 
@@ -95,11 +94,9 @@ def cnn5(folder: Path) -> None:
 
 def families(folder: Path, names: Container[str] | None = None) -> None:
     """The families recorded on an NVIDIA H200 in `data/h200`, in every mode, scored on their unseen members."""
-    for planned in experiments.PLANS["h200"]:
-        place = experiments.DATA / "h200" / planned.name
-        if not place.exists() or (names is not None and planned.name not in names):
+    for planned, recorded in packed("h200"):
+        if names is not None and planned.name not in names:
             continue
-        recorded = read(place)
         for trials in rescore(recorded):
             profile = recorded.profile(*recorded.campaign(trials.training.mode))
             found = score(trials, "ampere")

@@ -15,8 +15,8 @@ from ampere_energy.errors import CoverageError
 from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.predict.evaluate import Member, Prediction, Trials, rescore, score
-from ampere_energy.predict.experiment import Recorded, load
-from studies.experiments import DATA, PLANS
+from ampere_energy.predict.experiment import Recorded
+from studies.experiments import packed
 
 BUNDLE = "nvidia-h200"
 
@@ -24,11 +24,7 @@ BUNDLE = "nvidia-h200"
 def run() -> list[dict[str, Any]]:
     """Every bundled profile on every other card's members that it covers."""
     found = []
-    for planned in PLANS["h200"]:
-        place = DATA / "h200" / planned.name
-        if not (place / "members.jsonl.gz").exists():
-            continue
-        recorded = load(place)
+    for planned, recorded in packed("h200"):
         for trials in rescore(recorded):
             found += [row for name in entries(BUNDLE) if (row := _row(planned.name, name, recorded, trials))]
     return found

@@ -31,7 +31,7 @@ from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Phase, Variant, alone
 from ampere_energy.predict.evaluate import Trials, rescore
-from ampere_energy.predict.experiment import Part, load
+from ampere_energy.predict.experiment import Part, Recorded, load
 from ampere_energy.show.plainly import evaluation_json
 from studies.freshness import ROOT
 
@@ -156,12 +156,19 @@ def pack(folder: Path) -> None:
             where.write_bytes(path.read_bytes())
 
 
-def recorded() -> Iterator[tuple[str, Trials]]:
-    """Every recorded experiment in every mode, with its name."""
-    for plan, planned in ((plan, planned) for plan, all_planned in PLANS.items() for planned in all_planned):
+def packed(plan: str) -> Iterator[tuple[Planned, Recorded]]:
+    """The experiments of a plan that are recorded."""
+    for planned in PLANS[plan]:
         place = DATA / plan / planned.name
         if (place / "members.jsonl.gz").exists():
-            for trials in rescore(load(place)):
+            yield planned, load(place)
+
+
+def recorded() -> Iterator[tuple[str, Trials]]:
+    """Every recorded experiment in every mode, with its name."""
+    for plan in PLANS:
+        for planned, found in packed(plan):
+            for trials in rescore(found):
                 yield f"{plan}/{planned.name}", trials
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from ampere_energy.measure.measurement import Measurement
 from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import Part, Recorded, load
-from studies.experiments import DATA, PLANS
+from ampere_energy.predict.experiment import Part, Recorded
+from studies.experiments import packed
 
 APART_S = 10.0
 
@@ -34,11 +34,7 @@ def stops(recorded: Recorded) -> Iterator[int]:
 def run() -> list[dict[str, Any]]:
     """Every set recorded on a card, at every stop, in every mode."""
     found = []
-    for planned in PLANS["h200"]:
-        place = DATA / "h200" / planned.name
-        if not (place / "members.jsonl.gz").exists():
-            continue
-        recorded = load(place)
+    for planned, recorded in packed("h200"):
         for count in stops(recorded):
             records = recorded.parts[Part.CAMPAIGN][:count]
             parts = {Part.CAMPAIGN: records, Part.MEMBERS: recorded.parts[Part.MEMBERS]}

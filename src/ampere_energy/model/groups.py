@@ -88,7 +88,7 @@ def torch_pruning() -> Any:
             import torch_pruning as library
     except ImportError as error:
         raise RequestError("torch-pruning is not installed", "pip install 'ampere-energy[prune]'") from error
-    except Exception as error:
+    except Exception as error:  # whatever it meets in what it imports itself
         reason = f"torch-pruning cannot be imported ({error})"
         raise RequestError(reason, "is there a folder with the name of a package beside the model?") from error
     return library

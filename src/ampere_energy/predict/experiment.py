@@ -91,16 +91,17 @@ class Experiment:
 
     def scope(self, mode: Mode) -> tuple[ModelSpec, list[WidthRange]]:
         """The largest member in a mode, parsed, and the widths to cover."""
-        spec = replace(self._parsed(self.zoo.largest, mode), name=self.family)
+        spec = replace(self._spec(self.zoo.largest, mode), name=self.family)
         return spec, self.zoo.up_to(spec.widths)
 
     def specs(self, mode: Mode) -> list[ModelSpec]:
         """The unseen members in a mode; one of each number of layers is parsed, the others have its blocks."""
         counts, largest = self.zoo.counts, self.zoo.largest
-        return [resized(self._parsed((*widths[:counts], *largest[counts:]), mode), widths) for widths in self.members]
+        return [resized(self._spec((*widths[:counts], *largest[counts:]), mode), widths) for widths in self.members]
 
-    def _parsed(self, widths: tuple[int, ...], mode: Mode) -> ModelSpec:
-        return _parsed(replace(self.ref(widths), training=replace(self.ref(widths).training, mode=mode)))
+    def _spec(self, widths: tuple[int, ...], mode: Mode) -> ModelSpec:
+        ref = self.ref(widths)
+        return _parsed(replace(ref, training=replace(ref.training, mode=mode)))
 
 
 @lru_cache(maxsize=64)
