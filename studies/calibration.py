@@ -53,7 +53,8 @@ class InCompany(SimulatedDevice):
         share = (len(blocks) - 1) / len(blocks)
         world, net = random.Random(f"{self.world}:company"), random.Random(f"{self.world}:{[b.point for b in blocks]}")
         common, power = world.gauss(0, CONTEXT_TIME), world.gauss(0, CONTEXT_POWER)
-        return share * common, share * net.gauss(0, CONTEXT_OWN), share * power
+        own, own_power = (net.gauss(0, deviation) for deviation in CONTEXT_OWN)
+        return share * common, share * own, share * (power + own_power)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from typing import Any
 from torch import nn
 
 from ampere_energy.measure.devices import open_device
-from ampere_energy.measure.measurement import POINT
+from ampere_energy.measure.measurement import point_of
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse
@@ -112,7 +112,7 @@ def record(plan: str, folder: Path, names: tuple[str, ...]) -> None:
         done = len(log.read())
         with contextlib.closing(open_device(device, threads=threads)) as opened:
             for variant in list(asked())[done:]:
-                log.append(opened.measure(variant, POINT))
+                log.append(opened.measure(variant, point_of(opened.meter)))
 
 
 def _sequential(*layers: nn.Module, shape: tuple[int, ...]) -> ModelSpec:

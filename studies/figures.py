@@ -193,7 +193,7 @@ def surface(folder: Path, mode: Mode = Mode.GRAPH) -> str:
     own = [o for o in learnt.observations if [k for k, _ in o.blocks] == [place] and o.energy_j is not None]
     spots = [Cell(*map(float, o.blocks[0][1]), o.energy_j or 0.0) for o in own]
     axes = Axis("input channels"), Axis("output channels"), Axis("energy", "J")
-    return heat(f"Energy of {campaign.kinds[place].label}", cells, spots, *axes)
+    return heat(f"Energy of {campaign.kinds[place].label.partition(' · ')[0]}", cells, spots, *axes)
 
 
 def differences(folder: Path, mode: Mode = Mode.GRAPH) -> str:

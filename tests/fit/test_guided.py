@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +13,16 @@ from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.fit import guide
 from ampere_energy.fit.campaign import add, profile, refine
 from ampere_energy.fit.guide import Offer, best
-from ampere_energy.fit.guided import Guided
-from ampere_energy.fit.rules import Rule, Rules, Status
+from ampere_energy.fit.guided import ROUND, Guided, _drawn
+from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Workload
+from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Workload, run_as
 from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.model import variants
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
+from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, WidthRange, member
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.predict.many import estimate_many
@@ -210,10 +214,51 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     spec = spec_of("lenet5")
     campaign = Guided(spec, None, Rules(points=3), captures=True)
     asked = campaign._opening
-    modes = {request.workload.training.mode.value for request in asked if len(request.workload.blocks) == 1}
-    assert modes == {"graph"}
-    assert {r.workload.training.mode.value for r in asked if len(r.workload.blocks) > 1} == {"eager"}
-    assert campaign.net(member(spec, (3, 9, 50, 40)))[0] == (0, (3,))
+    assert {r.workload.training.mode.value for r in asked if r.metered} == {"graph"}
+    issued = [r.workload for r in asked if r.workload.training.mode.value == "eager"]
+    assert len([w for w in issued if len(w.blocks) == 1]) == len({r.workload for r in asked if r.metered and alone(r)})
+    assert len([w for w in issued if len(w.blocks) > 1]) == 2  # what issuing a step takes is timed of a few
+    net = campaign.net(member(spec, (3, 9, 50, 40)))
+    assert net[0] == (0, (3,))
+    whole = run_as(member(spec, (3, 9, 50, 40)), Mode.GRAPH)
+    assert campaign.tell(SimulatedDevice().measure(whole, POINT))
+    assert campaign._records[-1][0] == net
+
+
+def alone(request: Request) -> bool:
+    return isinstance(request.workload, Variant) and len(request.workload.blocks) == 1
+
+
+def test_a_whole_costs_what_wholes_cost() -> None:
+    campaign = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False)
+    device = SimulatedDevice()
+    assert set(campaign._costs(0).values()) == {2.0, 0.1}
+    for request in campaign._opening:
+        record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
+        campaign.tell(replace(record, cost_s=(1.5 if alone(request) else 4.0) if request.metered else 0.05))
+    campaign.tell(replace(device.time(campaign._opening[0].workload), cost_s=9.0))  # the first of all loads libraries
+    assert campaign._costs(len(campaign._records)) == {
+        (False, True): 1.5,
+        (False, False): 0.05,
+        (True, True): 4.0,
+        (True, False): 0.1,
+    }
+
+
+def test_rounds_grow_as_timings_pile_up_and_seconds_are_what_limits_them() -> None:
+    spec, device = spec_of("lenet5"), SimulatedDevice()
+    hasty, precise = (Guided(spec, None, Rules(points=3, budget_s=limit), captures=False) for limit in (60.0, None))
+    kind, domain = next((kind, domain) for kind, domain in hasty.domains.items() if len(domain) == 2)
+    grid = [(a, b) for a in range(1, domain[0].high + 1) for b in range(1, domain[1].high + 1)]
+    for point in (grid * 400)[:400]:
+        for campaign in (hasty, precise):
+            campaign.tell(device.time(variants.alone(kind, point)))
+    starts = sorted({hasty._start(count) for count in range(400)})
+    lengths = [after - before for before, after in itertools.pairwise(starts)]
+    assert lengths == sorted(lengths)
+    assert (lengths[0], lengths[-1]) == (ROUND, 2 * ROUND)
+    assert precise._used_up()
+    assert not hasty._used_up()
 
 
 def as_it_is(name: str, widths: tuple[int, ...], shape: tuple[int, ...]) -> tuple[ModelSpec, ModelRef]:
@@ -276,3 +321,12 @@ def test_widths_that_no_block_follows_stay_as_they_are() -> None:
     wholes = [r.workload for r in campaign._opening if isinstance(r.workload, ModelRef)]
     assert {whole.widths[0] for whole in wholes} == {2}
     assert {whole.widths[1] for whole in wholes} <= {64, 72}
+
+
+def test_a_quarter_of_the_opening_is_round() -> None:
+    domain = (WidthRange(1, 300), WidthRange(3, 7), WidthRange(10, 250, 5))
+    drawn = _drawn(domain, 800, random.Random(0))
+    assert all(width in r for point in drawn for width, r in zip(point, domain, strict=True))
+    round_ones = [point for point in drawn if point[0] % 8 == 0]
+    assert len(round_ones) == pytest.approx(len(drawn) * (0.25 + 0.75 / 8), rel=0.15)
+    assert {point[1] for point in round_ones} == set(range(3, 8))  # where no multiple of 8 is, any width

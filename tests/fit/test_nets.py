@@ -89,7 +89,7 @@ def test_what_a_compiler_may_rearrange_is_less_certain_in_company() -> None:
     seen = observed(wholes=0)
     each_s = [sum(o.time_s for o in seen if o.blocks[0][0] == kind) for kind in range(3)]
     moved = (SUBJECTS[0], replace(SUBJECTS[1], rearranged=True), SUBJECTS[2])
-    usual, wider = own_context(SUBJECTS, seen).median, own_context(moved, seen).median
+    usual, wider = (own_context(subjects, seen)[0].median for subjects in (SUBJECTS, moved))
     assert usual == 0.015
     assert wider - usual == pytest.approx(0.1 * each_s[1] / sum(each_s))
     net = ((0, (100,)), (1, (100, 100)), (2, (100, 100)))

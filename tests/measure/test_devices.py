@@ -16,10 +16,11 @@ from ampere_energy.errors import DeviceError, MeterError, ModelError, RequestErr
 from ampere_energy.measure.devices import open_device, reopen
 from ampere_energy.measure.devices.local import LocalDevice
 from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import Procedure, Provenance
+from ampere_energy.measure.measurement import Procedure, Provenance, run_as
 from ampere_energy.model.blocks import Fragment
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
+from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, alone, lessons
 from ampere_energy.testing import check_device
 
@@ -194,5 +195,12 @@ def test_a_cuda_measurement_has_all_resources() -> None:
     assert measurement.busy
     assert measurement.host_s
     assert measurement.idle_w
-    assert device.time(ref).captured
+    eager, graph = device.time(ref), device.time(run_as(ref, Mode.GRAPH))
+    assert eager.captured
+    assert graph.captured
+    assert eager.device_s == pytest.approx(graph.device_s, rel=0.1)
+    assert eager.host_s
+    assert eager.wall_s
+    assert eager.wall_s > 0.9 * max(eager.device_s, eager.host_s)
+    assert (graph.host_s, graph.wall_s) == (None, None)
     device.close()

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from studies.additive import spec_of
 
 from ampere_energy.errors import RequestError
 from ampere_energy.fit.campaign import profile
+from ampere_energy.fit.nets import Host
+from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.zoo.families import family
@@ -40,3 +44,14 @@ def test_unseen_members_are_predicted_and_measured() -> None:
 
     with pytest.raises(RequestError, match="this is simulated"):
         evaluate(members[:1], learnt, SimulatedDevice(0.02))
+
+
+def test_methods_by_work_know_that_a_captured_whole_would_have_waited_for_the_host() -> None:
+    spec = spec_of("lenet5")
+    busy = profile(spec, device=SimulatedDevice(0.01), rules=Rules(points=6, precision=1e-6)).nets
+    assert busy is not None
+    slow_s = 1e3 * max(o.time_s for o in busy.observations)
+    host = Host(slow_s, tuple({s.structure: 0.0 for s in busy.subjects}.items()), 0.01, 0.0)
+    waits = replace(busy, host=host, idle_w=10.0)
+    assert by_work(waits, [spec.blocks])["flops_affine"] == [pytest.approx(10.0 * slow_s, rel=0.02)]
+    assert by_work(busy, [spec.blocks])["flops_affine"][0] < slow_s

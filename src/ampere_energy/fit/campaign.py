@@ -25,6 +25,7 @@ from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import WidthRange, alone, lessons
 
 METHODS = ("ampere", "paper")
+_ENOUGH = 0.5
 _REPEATS = 3
 Campaign = Guided | Subtracting
 
@@ -259,8 +260,12 @@ def _reach(nets: NetFit, asked: Net) -> float:
 
 
 def _narrows(nets: NetFit, asked: Net, target: float) -> bool:
-    """Whether measuring more helps: where repeats scatter by more than the target, only until the rest is within it."""
-    return _repeats(nets) < target or REACH_90 * nets.posterior([asked])[1, 1] ** 0.5 > target
+    """Whether measuring blocks helps: until they are not what keeps the interval wider than the target."""
+    company = (len(asked) - 1) / len(asked)
+    own = company**2 * sum(deviation**2 for deviation in nets.own)
+    blocks = max(float(nets.posterior([asked])[1, 1]) - own, 0.0)
+    left = (target / REACH_90) ** 2 - own - nets.scatter[1, 1]
+    return blocks > max(float(left), (_ENOUGH * target / REACH_90) ** 2)
 
 
 def _repeats(nets: NetFit) -> float:

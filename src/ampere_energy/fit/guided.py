@@ -2,8 +2,9 @@
 
 It opens with a fixed design, in shuffled order so that drift is not mistaken for width: every kind timed at its bounds
 and at a few widths in between, metered at three of them, and some whole members metered, which alone can tell what
-blocks cost in company. Then rounds of the most telling measurements (`guide`) over a sample of the family's members,
-until their intervals are narrow enough, the time is spent, or the points are.
+blocks cost in company. All as captured graphs where the device can; what the host takes to issue a step depends on its
+structure alone, and is timed at the same three widths. Then rounds of the most telling measurements (`guide`) over a
+sample of the family's members, until their intervals are narrow enough, the time is spent, or the points are.
 
 All choices follow from the records alone, in their order, so a killed campaign resumes where it was.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -23,6 +25,7 @@ from ampere_energy.fit.acquire import bounds
 from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import Net, NetFit, Observation, Subject
+from ampere_energy.fit.physics import TILE_STEP
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.measure.measurement import (
     Measurement,
@@ -33,6 +36,7 @@ from ampere_energy.measure.measurement import (
     durations,
     energies,
     pooled_error,
+    run_as,
 )
 from ampere_energy.model.blocks import AnyKind, Block, Fragment, ModelSpec, Point, in_mode
 from ampere_energy.model.source import ModelRef
@@ -59,7 +63,10 @@ _TRIED_WHOLE = 20
 _TIMINGS = 5
 _SIDE_BY_SIDE = 3
 _GROWTH = 1.25
+_TIMED = 128
+_EVERY = 4
 _USUAL_COST = {True: 2.0, False: 0.1}
+_MEASURED = tuple(itertools.product((False, True), repeat=2))
 
 
 class Guided:
@@ -94,6 +101,7 @@ class Guided:
         self._wholes = [] if not spec.widths else [self._whole(w) for w in (largest, *widths[: _WHOLE - 1])]
         self._opening = self._design()
         self._records: list[tuple[Net, Record]] = []
+        self._timed = [0]
 
     def ask(self) -> Request | None:
         """The next network to measure, or None when an end condition is met."""
@@ -114,20 +122,24 @@ class Guided:
 
     def tell(self, record: Record) -> bool:
         """Takes a record in; False where it is of none of the campaign's kinds."""
-        workload = record.workload
+        workload = self._original(record.workload)
         if isinstance(workload, ModelRef):
             if self.ref is None or replace(workload, widths=self.ref.widths) != self.ref:
                 return False
-            self._records.append((self._member(workload.widths), record))
+            self._keep(self._member(workload.widths), record)
             return True
-        if workload.phase is not Phase.STEP or any(self._original(b.kind) not in self.domains for b in workload.blocks):
+        if workload.phase is not Phase.STEP or any(b.kind not in self.domains for b in workload.blocks):
             return False
-        self._records.append((self.net(workload), record))
+        self._keep(self.net(workload), record)
         return True
 
     def add(self, blocks: Sequence[Block], record: Record) -> None:
         """Takes in a record of a whole model made of blocks of known kinds."""
-        self._records.append((tuple((self.kinds.index(b.kind), b.point) for b in blocks), record))
+        self._keep(tuple((self.kinds.index(b.kind), b.point) for b in blocks), record)
+
+    def _keep(self, net: Net, record: Record) -> None:
+        self._records.append((net, record))
+        self._timed.append(self._timed[-1] + isinstance(record, Timing))
 
     def fit(self) -> NetFit | None:
         """What is known now; None while a kind lacks a metering or a second timing."""
@@ -149,13 +161,25 @@ class Guided:
 
     def _start(self, count: int) -> int:
         """How many records there were when the current round began."""
-        return len(self._opening) + (count - len(self._opening)) // ROUND * ROUND
+        return self._starts(count)[-1]
+
+    def _starts(self, count: int) -> list[int]:
+        """How many records there were when each round began."""
+        found = [len(self._opening)]
+        while found[-1] < count and (after := found[-1] + self._length(found[-1])) <= count:
+            found.append(after)
+        return found
+
+    def _length(self, start: int) -> int:
+        """How many measurements a round asks for: more as timings pile up, of which one more tells ever less."""
+        return ROUND * max(1, self._timed[start] // _TIMED)
 
     def _used_up(self) -> bool:
-        """Whether as many networks were metered, or timed, as the rules allow."""
+        """Whether as many networks were metered, or timed, as the rules allow; a budget is what limits timings."""
         meterings = sum(isinstance(record, Measurement) for _, record in self._records)
         most = self.rules.points * len(self.kinds)
-        return meterings >= most or len(self._records) - meterings >= _TIMINGS * most
+        timings = len(self._records) - meterings
+        return meterings >= most or (self.rules.budget_s is None and timings >= _TIMINGS * most)
 
     def status(self) -> Status:
         """Where the campaign stands."""
@@ -168,7 +192,7 @@ class Guided:
         remaining = each_s * most if each_s is not None else None
         if remaining is not None and self.rules.budget_s is not None:
             remaining = max(0.0, min(remaining, self.rules.budget_s - spent))
-        rounds = max(0, n - len(self._opening)) // ROUND
+        rounds = len(self._starts(n)) - 1
         return Status(
             doing="the opening" if n < len(self._opening) else "the most telling networks",
             unit="round",
@@ -183,7 +207,8 @@ class Guided:
 
     def net(self, variant: Variant) -> Net:
         """A variant as the fit sees it."""
-        return tuple((self.kinds.index(self._original(block.kind)), block.point) for block in variant.blocks)
+        mode = self.spec.training.mode
+        return tuple((self.kinds.index(in_mode(block.kind, mode)), block.point) for block in variant.blocks)
 
     def observations(self, count: int) -> list[Observation]:
         """The first records, as the fit sees them."""
@@ -195,9 +220,14 @@ class Guided:
         found = (observation(net, record, error, waits) for net, record in self._records[:count])
         return [o for o in found if o is not None]
 
-    def _original(self, kind: AnyKind) -> AnyKind:
-        """The kind whose captured twin was measured."""
-        return in_mode(kind, self.spec.training.mode) if self.captures else kind
+    def _captured(self, workload: Workload) -> Workload:
+        """The network whose captured steps show what the device takes alone."""
+        return run_as(workload, Mode.GRAPH) if self.captures else workload
+
+    def _original(self, workload: Workload) -> Workload:
+        """The network whose captured twin was measured."""
+        captured = self.captures and workload.training.mode is Mode.GRAPH
+        return run_as(workload, self.spec.training.mode) if captured else workload
 
     def _design(self) -> list[Request]:
         """The opening: what every kind needs first, then whole members and more; each part shuffled."""
@@ -213,24 +243,23 @@ class Guided:
                 points = looked = self._own(kind)
             metered += [Request(self._block(kind, point), True) for point in looked]
             if self.rules.timings:
-                timed += [Request(self._block(kind, point), False) for point in points]
+                timed += [Request(alone(kind, point), False) for point in looked]
+                timed += [Request(self._block(kind, point), False) for point in points if point not in looked]
             else:
                 metered += [Request(self._block(kind, point), True) for point in points if point not in looked]
-        wholes = [Request(whole, True) for whole in dict.fromkeys(self._wholes) if whole]
+        members = [whole for whole in dict.fromkeys(self._wholes) if whole]
+        wholes = [Request(whole, False) for whole in members if self.captures and self.rules.timings]
+        wholes += [Request(self._captured(whole), True) for whole in members]
         bundles = self._bundles()
         wholes += [Request(bundle, False) for bundle in bundles if self.rules.timings]
-        wholes += [Request(bundle, True) for bundle in bundles[:1]]
+        wholes += [Request(self._captured(bundle), True) for bundle in bundles[:1]]
         draw.shuffle(timed)
         draw.shuffle(metered)
         self._essential = len(timed) + len(metered)
         return [*timed, *metered, *wholes]
 
-    def _block(self, kind: AnyKind, point: Point) -> Variant:
-        return alone(self._twin(kind), point)
-
-    def _twin(self, kind: AnyKind) -> AnyKind:
-        """The kind whose captured steps show what the device takes alone."""
-        return in_mode(kind, Mode.GRAPH) if self.captures else kind
+    def _block(self, kind: AnyKind, point: Point) -> Workload:
+        return self._captured(alone(kind, point))
 
     def _own(self, kind: AnyKind) -> list[Point]:
         """The points at which the model itself has blocks of a kind."""
@@ -270,7 +299,7 @@ class Guided:
         if self.spec.training.mode.waits:
             groups.append([(b.kind, b.point) for b in self.spec.blocks])
         return [
-            Variant(tuple(Block("subject", self._twin(kind), point) for kind, point in group), apart=True)
+            Variant(tuple(Block("subject", kind, point) for kind, point in group), apart=True)
             for group in groups
             if len(group) > 1
         ]
@@ -318,14 +347,10 @@ class Guided:
         known, draw = self._learn(start), random.Random(f"round:{self.spec.name}:{start}")
         failed = {net for net, record in self._records[:start] if record.infeasible}
         taken = {(net, isinstance(r, Measurement)) for net, r in self._records[:start]}
-        costs = self._costs(start)
+        costs, tried = self._costs(start), max(_TRIED, self._length(start))
         requests: dict[tuple[Net, bool], Request] = {}
         for index, (kind, domain) in enumerate(self.domains.items()):
-            points = (
-                [tuple(r[draw.randrange(len(r))] for r in domain) for _ in range(_TRIED)]
-                if self.spec.widths
-                else self._own(kind)
-            )
+            points = [_anywhere(domain, draw) for _ in range(tried)] if self.spec.widths else self._own(kind)
             points += [net[0][1] for net, _ in self._records[:start] if len(net) == 1 and net[0][0] == index][-_TRIED:]
             for point in dict.fromkeys(points):
                 for metered in (True, False) if self.rules.timings else (True,):
@@ -334,36 +359,45 @@ class Guided:
         for widths in [self._widths(draw) for _ in range(_TRIED_WHOLE)] if self.spec.widths else []:
             whole, net = self._whole(widths), self._member(widths)
             if whole is not None and net not in failed and (net, True) not in taken:
-                requests[net, True] = Request(whole)
-        offers = [Offer(net, metered, costs[metered]) for net, metered in sorted(requests)]
+                requests[net, True] = Request(self._captured(whole))
+        offers = [Offer(net, metered, costs[len(net) > 1, metered]) for net, metered in sorted(requests)]
         single = self.rules.rule is not Rule.MEMBERS
         fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
         if self.rules.rule is Rule.GUIDED:
-            chosen = best(known, self.questions, offers, ROUND)
+            chosen = best(known, self.questions, offers, self._length(start))
         elif self.rules.rule is Rule.VARIANCE:
-            chosen = widest(known, fitting, ROUND)
+            chosen = widest(known, fitting, self._length(start))
         else:
-            chosen = draw.sample(fitting, min(ROUND, len(fitting)))
+            chosen = draw.sample(fitting, min(self._length(start), len(fitting)))
         return tuple(requests[offer.net, offer.metered] for offer in chosen)
 
-    def _costs(self, count: int) -> dict[bool, float]:
-        """Seconds a metering and a timing of a block take."""
-        found = dict(_USUAL_COST)
-        for metered in found:
-            own = [
-                r.cost_s for net, r in self._records[:count] if isinstance(r, Measurement) is metered and len(net) == 1
-            ]
-            if own and sum(own) > 0:
-                found[metered] = sum(own) / len(own)
-        return found
+    def _costs(self, count: int) -> dict[tuple[bool, bool], float]:
+        """Seconds that measuring takes, by whether it is of a whole and whether it is metered."""
+        spent: dict[tuple[bool, bool], list[float]] = {}
+        for net, record in self._records[:count]:
+            spent.setdefault((len(net) > 1, isinstance(record, Measurement)), []).append(record.cost_s)
+        known = {of: statistics.median(costs) for of, costs in spent.items() if sum(costs) > 0}
+        return {(whole, metered): known.get((whole, metered), _USUAL_COST[metered]) for whole, metered in _MEASURED}
 
 
 def _drawn(domain: Domain, count: int, draw: random.Random) -> list[Point]:
-    """Random points of a domain, each once; all where there are few."""
+    """Random points of a domain, each once, every fourth of them round; all where there are few."""
     if math.prod(map(len, domain)) <= count:
         every = list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
         return draw.sample(every, len(every))
-    return list(dict.fromkeys(tuple(r[draw.randrange(len(r))] for r in domain) for _ in range(count)))
+    points = [_anywhere(domain, draw) for _ in range(count)]
+    points[_EVERY - 1 :: _EVERY] = [_round(point, domain) for point in points[_EVERY - 1 :: _EVERY]]
+    return list(dict.fromkeys(points))
+
+
+def _anywhere(domain: Domain, draw: random.Random) -> Point:
+    return tuple(r[draw.randrange(len(r))] for r in domain)
+
+
+def _round(point: Point, domain: Domain) -> Point:
+    """The multiples of 8 below, where the domain has them: people ask for those more often than chance would."""
+    even = (width - width % TILE_STEP for width in point)
+    return tuple(e if e in r else width for e, width, r in zip(even, point, domain, strict=True))
 
 
 def subject(kind: AnyKind, domain: Domain) -> Subject:
@@ -381,7 +415,8 @@ def observation(net: Net, record: Record, energy_error: float, waits: bool) -> O
     apart = isinstance(record.workload, Variant) and record.workload.apart
     if isinstance(record, Timing):
         assert record.device_s is not None
-        return Observation(net, record.device_s, None, 0.0, host_s=record.host_s if waits else None, apart=apart)
+        host_s, wall_s = (record.host_s, record.wall_s) if waits else (None, None)
+        return Observation(net, record.device_s, None, 0.0, host_s=host_s, wall_s=wall_s, apart=apart)
     windows = record.busy or record.windows
     time_s, energy_j = _median(durations, windows), _median(energies, windows)
     error = record.time_std_s / record.time_s

@@ -7,7 +7,7 @@ widths by a Matérn-5/2 correlation, in octaves or in plain widths:
     shape    one kind, octaves                          what the mean's formula misses
     tile     one work, same cell of 64, octaves         work comes in tiles: a width of 65 costs as 128
     near     one work, plain widths                     kernels switch over from one width to the next …
-    class    one work, same divisibility, plain widths  … and do so apart for multiples of 8, of 4, and others
+    class    one work, same divisibility, plain widths  … and do so apart for multiples of 32, of 8, of 4, and others
     point    the same widths only                       roughness that no neighbour tells
 
 Scales are learnt for each kind and lengths for each work, under log-normal priors. Where a device shows no tiles or
@@ -32,6 +32,8 @@ from ampere_energy.fit.physics import Array
 
 TILE = 64
 OCTAVES = 4.0
+CLASSES = (4, 8, 32)
+"""Divisors whose multiples have kernels of their own: four heads of an attention want 8 numbers each, say."""
 _ROOT5 = math.sqrt(5.0)
 _SPARSE = 0.3
 
@@ -129,7 +131,7 @@ class Sites:
     def tags(self) -> dict[str, Array]:
         """For each sort of sameness, one number that agrees exactly for blocks that agree."""
         whole = np.round(self.points)
-        classes = np.where(whole % 8 == 0, 2, np.where(whole % 4 == 0, 1, 0))
+        classes = np.sum([whole % divisor == 0 for divisor in CLASSES], axis=0)
         return {"tile": tags_of(np.ceil(self.points / TILE)), "class": tags_of(classes), "point": tags_of(self.points)}
 
 

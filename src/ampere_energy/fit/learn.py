@@ -43,6 +43,8 @@ ResNet-18 costs a third less than its blocks where they were compiled in the wro
 right one, as measured; which of the two Inductor takes for a whole is a rule of its own (`data/h200-whole`).
 """
 _ITERATIONS = 60
+_TIMINGS = 320
+"""The most timings that hyperparameters are learnt from: the work grows with their cube, what they tell hardly."""
 _HOST_BOUND = 1.3
 _HOST_SPREAD = 0.1
 """How much one measurement of host time scatters where too few were made to tell."""
@@ -71,7 +73,7 @@ def learn(
         iterations: the most steps of the climb.
     """
     time, energy = means(subjects, observations)
-    rows = Rows(subjects, observations, time, energy)
+    rows = Rows(subjects, _telling(observations), time, energy)
     evidence = Evidence(subjects, rows, own_context(subjects, observations))
     theta = evidence.pack(before) if before is not None else evidence.usual
     with one_thread():
@@ -92,12 +94,24 @@ def learn(
     )
 
 
-def own_context(subjects: Sequence[Subject], observations: Sequence[Observation]) -> LogNormal:
-    """Prior of how networks differ in what company costs them: more, the more of their time may be rearranged."""
+def _telling(observations: Sequence[Observation]) -> list[Observation]:
+    """What the hyperparameters are learnt from: all, but of very many timings of blocks some."""
+    timings = [i for i, o in enumerate(observations) if o.energy_j is None and len(o.blocks) == 1]
+    if len(timings) <= _TIMINGS:
+        return list(observations)
+    left_out = set(timings) - {timings[n * len(timings) // _TIMINGS] for n in range(_TIMINGS)}
+    return [o for i, o in enumerate(observations) if i not in left_out]
+
+
+def own_context(subjects: Sequence[Subject], observations: Sequence[Observation]) -> tuple[LogNormal, LogNormal]:
+    """Priors of how networks differ in what company costs them, in time and in power.
+
+    In time they differ more, the more of it may be rearranged.
+    """
     alone = [(o.time_s, subjects[o.blocks[0][0]].rearranged) for o in observations if len(o.blocks) == 1]
     total_s = sum(time_s for time_s, _ in alone)
     share = sum(time_s for time_s, moved in alone if moved) / total_s if alone else 0.0
-    return LogNormal(CONTEXT_OWN + _REARRANGED * share, 1.0)
+    return LogNormal(CONTEXT_OWN[0] + _REARRANGED * share, 1.0), LogNormal(CONTEXT_OWN[1], 1.0)
 
 
 def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> tuple[Mean, Mean]:
@@ -154,7 +168,7 @@ def _total(mean: Mean, net: Sequence[tuple[int, Point]], base: bool = True) -> f
 class Evidence:
     """The negative log posterior of all hyperparameters θ (logarithms) and its gradient."""
 
-    def __init__(self, subjects: Sequence[Subject], rows: Rows, own: LogNormal) -> None:
+    def __init__(self, subjects: Sequence[Subject], rows: Rows, own: tuple[LogNormal, LogNormal]) -> None:
         self.rows = rows
         self.works = works_of(subjects)
         self.axes = [len(subjects[members[0]].domain) for members in self.works]
@@ -165,8 +179,8 @@ class Evidence:
             for w, pair in enumerate(self.pairs)
             for c, component in enumerate(components)
         }
-        self.context = rows.context(rows, 0.0)
-        self.of_own = rows.context(rows, 1.0) - self.context
+        self.context = rows.context(rows, (0.0, 0.0))
+        self.of_own = [rows.context(rows, only) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
         self.shares, self.targets = rows.linearised(*start(rows))
         self.metered = self.shares * rows.is_energy[:, None]
         priors = [
@@ -175,7 +189,7 @@ class Evidence:
             for members, axes in zip(self.works, self.axes, strict=True)
             for prior in _priors(components, len(members), axes)
         ]
-        priors += [*NOISE, own, CARRIED]
+        priors += [*NOISE, *own, CARRIED]
         self.medians = np.log([p.median for p in priors])
         self.sigmas = np.array([p.sigma for p in priors])
 
@@ -193,10 +207,12 @@ class Evidence:
             for s, n in zip(hyper.scales, hyper.lengths, strict=True)
             for v in (*s, *n)
         ]
-        values += [*fit.noise, fit.own, fit.carried or CARRIED.median]
+        values += [*fit.noise, *fit.own, fit.carried or CARRIED.median]
         return np.log(values) if len(values) == len(self.medians) else self.usual
 
-    def unpack(self, theta: Array) -> tuple[tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float], float, float]:
+    def unpack(
+        self, theta: Array
+    ) -> tuple[tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float], tuple[float, float], float]:
         """Hyperparameters of θ."""
         values = iter(np.exp(theta).tolist())
         parts = []
@@ -209,7 +225,7 @@ class Evidence:
                     lengths.append(tuple(next(values) for _ in range(axes if component.length else 0)))
                 hypers.append(Hyper(tuple(scales), tuple(lengths)))
             parts.append(tuple(hypers))
-        return parts[0], parts[1], (next(values), next(values)), next(values), next(values)
+        return parts[0], parts[1], (next(values), next(values)), (next(values), next(values)), next(values)
 
     def climb(self, theta: Array, iterations: int) -> Array:
         """The best θ reached."""
@@ -225,7 +241,9 @@ class Evidence:
         """The value at θ, and its gradient."""
         rows = self.rows
         time_hyper, power_hyper, noise, own_context, carried = self.unpack(theta)
-        total = self.context + own_context**2 * self.of_own + rows.noise(scatter_of(noise, carried))
+        total = self.context + rows.noise(scatter_of(noise, carried))
+        for deviation, share in zip(own_context, self.of_own, strict=True):
+            total += deviation**2 * share
         parts: list[tuple[list[tuple[Array, Array, Array]], ...]] = []
         for part, (components, hypers, shares) in enumerate(
             ((TIME, time_hyper, self.shares), (POWER, power_hyper, self.metered))
@@ -278,7 +296,8 @@ class Evidence:
         carried_on = carried**2 * in_energy
         gradient.append(float(2 * noise[0] ** 2 * (in_time + 2 * shared + carried_on)))
         gradient.append(float(2 * noise[1] ** 2 * in_energy))
-        gradient.append(float(2 * own_context**2 * (inner * self.of_own).sum()))
+        for deviation, share in zip(own_context, self.of_own, strict=True):
+            gradient.append(float(2 * deviation**2 * (inner * share).sum()))
         gradient.append(float(2 * noise[0] ** 2 * (shared + carried_on)))
         z = (theta - self.medians) / self.sigmas
         value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z

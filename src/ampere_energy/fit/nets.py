@@ -6,9 +6,9 @@ Notation, for block b of a network n:
     g(b), p(b)        logarithmic residuals of time and of power, Gaussian processes (`kernels`)
     Tₙ = (base + Σ mᵗ·exp g)·exp(cₙ)            Eₙ = (base + Σ mᵉ·exp(g + p))·exp(cₙ + c′ₙ)
 
-    cₙ                context: blocks in company cost other than alone. A part common to all networks, which whole
-                      networks teach, and a part of each network's own; both grow with the share (B − 1)/B of its
-                      blocks that read another's output, so a block alone has none
+    cₙ, c′ₙ           context: blocks in company cost other than alone, in time and in power. Parts common to all
+                      networks, which whole networks teach, and parts of each network's own; all grow with the share
+                      (B − 1)/B of its blocks that read another's output, so a block alone has none
 
 Energy is time × power: timing a block teaches its energy too. The logarithm of a sum is linearised at the posterior
 mode, log Tₙ ≈ log T̂ₙ + Σ ωᵦ (g(b) − ĝ(b)) with ωᵦ the block's share of T̂ₙ: for a block alone this is exact. So the
@@ -48,10 +48,12 @@ from ampere_energy.model.variants import Domain
 from ampere_energy.plain import later
 
 Net = tuple[tuple[int, Point], ...]
-CONTEXT_TIME, CONTEXT_POWER, CONTEXT_OWN = 0.03, 0.01, 0.015
+CONTEXT_TIME, CONTEXT_POWER = 0.03, 0.01
+CONTEXT_OWN = (0.015, 0.015)
 """Prior standard deviations of the context: whole networks of `data/h200-lab/blocks.json` against their blocks.
 
-The part that is each network's own is learnt where several were measured; its value here is then the prior's median.
+Those parts of time's and of power's that are each network's own are learnt where several were measured; their values
+here are then the priors' medians.
 """
 _CHUNK = 4096
 _MOST_NUMBERS = 2**24
@@ -161,7 +163,7 @@ class NetFit:
             much more energy (a shared CPU), little where a card's power falls with its clock.
         host: None where host and device are one, or the step is launched whole.
         idle_w: what the device takes while it waits for the host.
-        own: standard deviation of that part of the context which is each network's own.
+        own: standard deviations of those parts of the context of time, and of power, which are each network's own.
     """
 
     subjects: tuple[Subject, ...]
@@ -173,7 +175,7 @@ class NetFit:
     noise: tuple[float, float]
     host: Host | None = None
     idle_w: float | None = None
-    own: float = later(CONTEXT_OWN)
+    own: tuple[float, float] = later(CONTEXT_OWN)
     carried: float = later(0.0)
 
     def __post_init__(self) -> None:
@@ -195,7 +197,7 @@ class NetFit:
                 if [(len(s), len(n)) for s, n in zip(hyper.scales, hyper.lengths, strict=True)] != shape:
                     raise ValueError("a residual does not fit its work")
         if (
-            not all(0 < value < 10 for value in (*self.noise, self.own))
+            not all(0 < value < 10 for value in (*self.noise, *self.own))
             or not 0 <= self.carried < 1e3
             or (self.idle_w is not None and not 0 <= self.idle_w < 1e6)
         ):
@@ -394,14 +396,15 @@ class Rows:
         explained = np.bincount(self._row, shares * residual, minlength=len(self.net))
         return weights, self.log_values - np.log(totals) + explained
 
-    def context(self, other: Rows, own: float) -> Array:
-        """The covariance of the rows' contexts with another's; `own` is the deviation that is each network's own."""
+    def context(self, other: Rows, own: tuple[float, float]) -> Array:
+        """The covariance of the rows' contexts with another's; `own` are the deviations that are each network's own."""
         names = {
             net: i for i, net in enumerate(dict.fromkeys(o.blocks for o in (*self.observations, *other.observations)))
         }
         mine, others = (np.array([names[r.observations[n].blocks] for n in r.net]) for r in (self, other))
-        together = CONTEXT_TIME**2 + own**2 * np.equal(mine[:, None], others[None, :])
-        power = CONTEXT_POWER**2 * (self.is_energy[:, None] & other.is_energy[None, :])
+        same = np.equal(mine[:, None], others[None, :])
+        together = CONTEXT_TIME**2 + own[0] ** 2 * same
+        power = (CONTEXT_POWER**2 + own[1] ** 2 * same) * (self.is_energy[:, None] & other.is_energy[None, :])
         return np.asarray(self.company[:, None] * other.company[None, :] * (together + power))
 
     def covariance(self, blocks: Sequence[Array], shares: Array) -> Array:
@@ -439,6 +442,7 @@ class State:
             toward_g, toward_p = shares.T @ alpha, metered.T @ alpha
             for span, kt, kp in zip(rows.spans, time, power, strict=True):
                 g[span], p[span] = kt @ toward_g[span], kp @ toward_p[span]
+        self.context_var = CONTEXT_TIME**2 + fit.own[0] ** 2, CONTEXT_POWER**2 + fit.own[1] ** 2
         self.factor, self.alpha = factor, alpha
         self.shares, self.metered = shares, metered
         self.toward_g, self.toward_p = shares.T @ alpha, metered.T @ alpha
@@ -502,7 +506,7 @@ class State:
         time, energy = fit.time.base + block_time.sum(1), fit.energy.base + block_energy.sum(1)
         in_time, in_energy = block_time / time[:, None], block_energy / energy[:, None]
         time_var, energy_var, joint_var = self._prior(blocks, in_time, in_energy)
-        own = np.zeros(count)
+        own, own_power = np.zeros(count), np.zeros(count)
         for start in range(0, count, _CHUNK):
             part = slice(start, start + _CHUNK)
             same = self._measured(kinds, [at[part] for at in points])
@@ -510,14 +514,15 @@ class State:
             time_var[part] -= np.einsum("ij,ij->i", known_t, known_t)
             energy_var[part] -= np.einsum("ij,ij->i", known_e, known_e)
             joint_var[part] -= np.einsum("ij,ij->i", known_t, known_e)
-            own[part] = (same * fit.own**2 * self.rows.company) @ self.alpha
+            own[part] = (same * fit.own[0] ** 2 * self.rows.company) @ self.alpha
+            own_power[part] = (same * fit.own[1] ** 2 * self.rows.company * self.rows.is_energy) @ self.alpha
         company = (len(kinds) - 1) / len(kinds)
         # Blocks are at their expectations, and so is their sum; its median lies lower by half its own variance.
-        context = company**2 * (CONTEXT_TIME**2 + fit.own**2)
-        middle_t = np.exp(-0.5 * np.maximum(time_var - context, 0.0))
-        middle_e = np.exp(-0.5 * np.maximum(energy_var - context - company**2 * CONTEXT_POWER**2, 0.0))
+        in_both, in_power = (company**2 * variance for variance in self.context_var)
+        middle_t = np.exp(-0.5 * np.maximum(time_var - in_both, 0.0))
+        middle_e = np.exp(-0.5 * np.maximum(energy_var - in_both - in_power, 0.0))
         lift = np.exp(company * (self.context_time + own))
-        lift_energy = lift * np.exp(company * self.context_power)
+        lift_energy = lift * np.exp(company * (self.context_power + own_power))
         return Prediction(
             time * lift * middle_t,
             energy * lift_energy * middle_e,
@@ -572,9 +577,10 @@ class State:
         known_t = np.broadcast_to(shared, (len(in_time), len(shared))).copy()
         known_e = np.broadcast_to(shared + company * self.half_power, known_t.shape).copy()
         if same.any():
-            own = company * self.fit.own**2 * (same * self.rows.company) @ self.inverse_factor.T
+            in_company = company * same * self.rows.company
+            own = self.fit.own[0] ** 2 * in_company @ self.inverse_factor.T
             known_t += own
-            known_e += own
+            known_e += own + self.fit.own[1] ** 2 * (in_company * self.rows.is_energy) @ self.inverse_factor.T
         for b, block in enumerate(blocks):
             back = block.back[part]
             for known, share, seen in (
@@ -589,9 +595,9 @@ class State:
     def _prior(self, blocks: Sequence[Spot], in_time: Array, in_energy: Array) -> tuple[Array, Array, Array]:
         """Variances of time and energy and their covariance, before any observation."""
         fit, company, count = self.fit, (len(blocks) - 1) / len(blocks), len(in_time)
-        alone = company**2 * (CONTEXT_TIME**2 + fit.own**2)
-        time_var, joint_var = np.full(count, alone), np.full(count, alone)
-        energy_var = np.full(count, alone + company**2 * CONTEXT_POWER**2)
+        in_both, in_power = (company**2 * variance for variance in self.context_var)
+        time_var, joint_var = np.full(count, in_both), np.full(count, in_both)
+        energy_var = np.full(count, in_both + in_power)
         for i, a in enumerate(blocks):
             for j, b in enumerate(blocks[: i + 1]):
                 if a.work != b.work:
@@ -660,10 +666,10 @@ class State:
                 if work == other:
                     prior[i, j] = between(TIME, fit.time_hyper[work], a, b)[0]
                     prior[count + i, count + j] = between(*fit.power[work], a, b)[0]
-        prior[-2, -2], prior[-1, -1] = CONTEXT_TIME**2 + fit.own**2, CONTEXT_POWER**2
+        prior[-2, -2], prior[-1, -1] = self.context_var
         same = self._measured(kinds, points)[0]
-        cross[-2] = rows.company * (CONTEXT_TIME**2 + same * fit.own**2)
-        cross[-1] = rows.company * rows.is_energy * CONTEXT_POWER**2
+        cross[-2] = rows.company * (CONTEXT_TIME**2 + same * fit.own[0] ** 2)
+        cross[-1] = rows.company * rows.is_energy * (CONTEXT_POWER**2 + same * fit.own[1] ** 2)
         known = solve_triangular(self.factor, cross.T, lower=True)
         half = np.linalg.cholesky(prior - known.T @ known + 1e-12 * np.eye(len(prior)))
         z = cross @ self.alpha + np.random.default_rng(seed).standard_normal((draws, len(prior))) @ half.T

@@ -16,10 +16,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ampere_energy.errors import RequestError
+from ampere_energy.model.blocks import in_mode
 from ampere_energy.model.source import ModelRef
+from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant
+from ampere_energy.plain import later
 
 Workload = Variant | ModelRef
+
+
+def run_as(workload: Workload, mode: Mode) -> Workload:
+    """The same network, its steps run otherwise."""
+    if isinstance(workload, ModelRef):
+        return replace(workload, training=replace(workload.training, mode=mode))
+    return replace(workload, blocks=tuple(replace(b, kind=in_mode(b.kind, mode)) for b in workload.blocks))
 
 
 class Provenance(StrEnum):
@@ -182,10 +192,12 @@ class Timing:
 
     Attributes:
         device_s: seconds of the device alone, from replays of the captured step (or of steps, on a CPU).
-        host_s: median seconds the host takes to issue one step; None on a CPU, which is its own host.
+        host_s: median seconds the host takes to issue one step; None on a CPU, which is its own host, and where the
+            step asked for is launched whole.
         captured: whether the step was captured; else `device_s` may include waiting for the host.
         cost_s: seconds the timing took, building included.
         infeasible: why it could not be timed; `device_s` is then None.
+        wall_s: seconds of one step as the host issues it, host and device together; None where `host_s` is.
     """
 
     workload: Workload
@@ -196,6 +208,7 @@ class Timing:
     cost_s: float
     recorded_at: str
     infeasible: str | None = None
+    wall_s: float | None = later(None)
 
     def __post_init__(self) -> None:
         if (self.device_s is None) != (self.infeasible is not None):

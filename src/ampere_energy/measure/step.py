@@ -326,17 +326,15 @@ def issue_s(step: Step) -> float:
 
 def device_s(step: Step) -> float:
     """Seconds of one step on the device, from a few of them in a row: events on CUDA, the clock elsewhere."""
+    start = time.perf_counter()
     step.run()
     step.wait()
+    count = _often(time.perf_counter() - start, _REPLAYS)
     if step.device.type != "cuda":
         start = time.perf_counter()
         for _ in range(_REPLAYS):
             step.run()
         return (time.perf_counter() - start) / _REPLAYS
-    start = time.perf_counter()
-    step.run()
-    step.wait()
-    count = _often(time.perf_counter() - start, _REPLAYS)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     begin.record()
     for _ in range(count):

@@ -190,10 +190,16 @@ class Fragment:
         """A short name that no other kind has."""
         return f"{self.main}-{digest(self)}"
 
-    @property
+    @cached_property
     def work(self) -> str:
-        """Common to kinds that do the same work: a fragment is one of its own."""
-        return self.id
+        """Common to kinds that multiply the same sizes alike: a device picks the same kernels for them."""
+        values = self.program.values
+        products = [
+            (call.name, [values[v] for v in call.reads], [values[v].shape for v in call.makes])
+            for call in self.program.calls
+            if call.name in MATRIX
+        ]
+        return f"{self.main}-{digest((products, self.axes, self.training))}" if products else self.id
 
     @cached_property
     def structure(self) -> str:

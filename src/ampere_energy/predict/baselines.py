@@ -22,6 +22,7 @@ from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.nets import Net, NetFit, Observation
 from ampere_energy.fit.physics import Array, fit_mean
 from ampere_energy.fit.references import traits_of
+from ampere_energy.fit.steps import host_time
 from ampere_energy.measure.measurement import Measurement, Record
 from ampere_energy.model.blocks import AnyKind, Block, Fragment
 from ampere_energy.model.variants import Phase, Variant
@@ -38,7 +39,7 @@ def by_work(fit: NetFit, members: Sequence[Blocks]) -> dict[str, list[float]]:
     metered = [o for o in known if o.energy_j is not None and not o.apart]
     wholes = [o for o in metered if len(o.blocks) > 1]
     examples = wholes if len(wholes) >= _WHOLES else metered
-    energies = np.array([_step_j(o, fit.idle_w) for o in examples])
+    energies = np.array([_step_j(o, fit) for o in examples])
     seen = np.array([_work(_blocks(o.blocks, kinds)) for o in examples])
     asked = np.array([_work(member) for member in members])
     columns = {"flops": [1], "flops_affine": [0, 1], "flops_bytes": [0, 1, 2]}
@@ -48,7 +49,7 @@ def by_work(fit: NetFit, members: Sequence[Blocks]) -> dict[str, list[float]]:
 def by_time(fit: NetFit, times_s: Sequence[float]) -> list[float]:
     """Joules of members by their predicted times and the mean power of what was profiled."""
     metered = [o for o in fit.observations if o.energy_j is not None]
-    watts = float(np.mean([_step_j(o, fit.idle_w) / (o.wall_s or o.time_s) for o in metered]))
+    watts = float(np.mean([_step_j(o, fit) / _wall_s(o, fit) for o in metered]))
     return [time_s * watts for time_s in times_s]
 
 
@@ -73,12 +74,20 @@ def by_operators(campaign: Guided, records: Sequence[Record], members: Sequence[
     return [float(total) for total in totals]
 
 
-def _step_j(observation: Observation, idle_w: float | None) -> float:
+def _step_j(observation: Observation, fit: NetFit) -> float:
     """Joules of a whole step: what the device takes busy, and waiting for the host."""
     assert observation.energy_j is not None
-    if observation.wall_s is None or idle_w is None:
-        return observation.energy_j
-    return observation.energy_j + idle_w * max(0.0, observation.wall_s - observation.time_s)
+    return observation.energy_j + (fit.idle_w or 0.0) * max(0.0, _wall_s(observation, fit) - observation.time_s)
+
+
+def _wall_s(observation: Observation, fit: NetFit) -> float:
+    """Seconds of a whole step: where it was run as a captured graph, as its host would have issued it."""
+    if observation.wall_s is not None:
+        return observation.wall_s
+    if fit.host is None or len(observation.blocks) == 1:
+        return observation.time_s
+    host_s = host_time(fit, [kind for kind, _ in observation.blocks])
+    return max(host_s, observation.time_s + fit.host.gap_s)
 
 
 def _blocks(net: Net, kinds: Mapping[int, AnyKind]) -> list[Block]:

@@ -29,9 +29,9 @@ from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Rules, Status
 from ampere_energy.measure.devices import Device
-from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Record, Timing, same_setting
+from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Record, Timing, run_as, same_setting
 from ampere_energy.measure.store import MeasurementLog
-from ampere_energy.model.blocks import Block, ModelSpec, Point, in_mode
+from ampere_energy.model.blocks import Block, ModelSpec, Point
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Domain, Phase, Variant, WidthRange, resized
@@ -329,14 +329,9 @@ def load(folder: Path) -> Recorded:
 
 def as_captured(record: Record) -> Record | None:
     """An eager record as one of the captured step; None where it was not captured."""
-    workload = record.workload
-    if workload.training.mode is Mode.GRAPH:
+    if record.workload.training.mode is Mode.GRAPH:
         return record
-    other: ModelRef | Variant
-    if isinstance(workload, ModelRef):
-        other = replace(workload, training=replace(workload.training, mode=Mode.GRAPH))
-    else:
-        other = replace(workload, blocks=tuple(replace(b, kind=in_mode(b.kind, Mode.GRAPH)) for b in workload.blocks))
+    other = run_as(record.workload, Mode.GRAPH)
     if isinstance(record, Timing):
         return replace(record, workload=other) if record.captured or record.infeasible else None
     if record.infeasible is not None:

@@ -94,7 +94,7 @@ class LocalDevice:
         )
 
     def time(self, workload: Workload) -> Timing:
-        """How long one step keeps device and host busy, without the meter."""
+        """How long one step keeps the device busy, and the host where it issues the step, without the meter."""
         info = self.info
         start = time.monotonic()
         reply = self._ask({"do": "time", "workload": encode(workload)}, _TIMING_S)
@@ -107,6 +107,7 @@ class LocalDevice:
             cost_s=time.monotonic() - start,
             recorded_at=_now(),
             infeasible=reply.get("infeasible"),
+            wall_s=reply.get("wall_s"),
         )
 
     def idle_w(self) -> float:
