@@ -95,7 +95,7 @@ def test_a_bundled_profile_still_predicts_what_it_was_scored_with() -> None:
     for trial in record["trials"]:
         spec = parse_ref(model_ref("cnn5", widths=tuple(trial["widths"]), input=INPUT, training=learnt.training))
         found = estimate(spec, learnt)
-        assert found.energy_j == pytest.approx(trial["predicted_j"], rel=2e-2)
+        assert found.energy_j == pytest.approx(trial["predicted_j"], rel=5e-3)
         assert found.interval_j == pytest.approx(trial["interval_j"], rel=1e-2), (
             "it has the noise of one run in it since, and the roughness of power"
         )

@@ -41,8 +41,7 @@ def test_measuring_on_the_way_comes_closer(rough: tuple[Channels, Profile]) -> N
     assert blind.measured is not None
     assert pruned.measured is not None
     blind_share, share = (p[1].energy_j / p[0].energy_j for p in (blind.measured, pruned.measured))
-    assert 0.47 <= share <= 0.5
-    assert abs(share - 0.5) < abs(blind_share - 0.5)
+    assert blind_share < 0.47 <= share <= 0.5  # the interval is wide, so its upper end is far above
     assert taught.measurements == profile.measurements + len(kept) - 1  # the last was good enough
     assert kept[0].workload == pruned.original
     assert pruned.notes[0].startswith(f"chosen with {len(kept) - 1} pruned model")
@@ -50,12 +49,10 @@ def test_measuring_on_the_way_comes_closer(rough: tuple[Channels, Profile]) -> N
 
 def test_rounds_end_with_what_was_found(rough: tuple[Channels, Profile]) -> None:
     space, profile = rough
-    kept: list[Measurement] = []
-    pruned, _ = refined(partial(prune, space, None), space, profile, Budget(0.6), ROUGH, rounds=1, keep=kept.append)
+    pruned, _ = refined(partial(prune, space, None), space, profile, Budget(0.5), ROUGH, rounds=1)
     assert pruned.measured is not None
-    assert [m.energy_j for m in pruned.measured] == [m.energy_j for m in kept]
-    inside = pruned.measured[1].energy_j < 0.6 * pruned.measured[0].energy_j
-    assert ("with 1 pruned model measured" if inside else "none of 1 measured models is inside") in pruned.notes[-1]
+    assert pruned.measured[1].energy_j < 0.5 * pruned.measured[0].energy_j
+    assert "with 1 pruned model measured" in pruned.notes[-1]
 
 
 def test_what_was_measured_is_not_measured_again(rough: tuple[Channels, Profile]) -> None:

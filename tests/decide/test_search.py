@@ -72,8 +72,7 @@ def test_a_search_repeats_and_a_seed_changes_it(space: Space, found: Found) -> N
 def test_a_search_beats_chance(space: Space, found: Found) -> None:
     blind = search(space, trials=400, sampler=optuna.samplers.RandomSampler(0))
     better = sum(any(_beats(own, other) for own in found.front) for other in blind.front)
-    worse = sum(any(_beats(other, own) for other in blind.front) for own in found.front)
-    assert better > worse
+    assert better > len(blind.front) / 2
 
 
 def _beats(own: Any, other: Any) -> bool:

@@ -329,12 +329,13 @@ def device_s(step: Step) -> float:
     start = time.perf_counter()
     step.run()
     step.wait()
-    count = _often(time.perf_counter() - start, _REPLAYS)
+    once_s = time.perf_counter() - start
     if step.device.type != "cuda":
         start = time.perf_counter()
         for _ in range(_REPLAYS):
             step.run()
         return (time.perf_counter() - start) / _REPLAYS
+    count = _often(once_s, _REPLAYS)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     begin.record()
     for _ in range(count):
