@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ampere_energy.fit.profile import load
+from ampere_energy.bundled.about import load_bundled
 from ampere_energy.model.parse import parse
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.predict.estimate import estimate
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 def main() -> None:
     """Draws it."""
-    profile = load(ROOT / "data" / "h200-cnn5" / "ampere" / "graph-profile.json")
+    profile = load_bundled("nvidia-h200", "cnn5-128x3x64x64-graph")
     ref = model_ref("cnn5", widths=(37, 90, 171, 222), input=(128, 3, 64, 64), training=profile.training)
     spec = parse(instantiate(ref), ref.input, training=ref.training, name=str(ref))
     console = Console(record=True, width=86)

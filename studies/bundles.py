@@ -9,20 +9,28 @@ import gzip
 import json
 from collections.abc import Container
 from pathlib import Path
-from tempfile import TemporaryDirectory
+
+import numpy as np
 
 from ampere_energy.bundled.about import ROOT, About, Accuracy, Widths
 from ampere_energy.errors import RequestError
-from ampere_energy.fit.profile import Profile, load
+from ampere_energy.fit.profile import Profile
+from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.model.parse import parse
+from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.zoo.families import family
 from ampere_energy.plain import encode
 from ampere_energy.predict.evaluate import rescore, score
-from studies.experiments import packed
+from ampere_energy.predict.experiment import Experiment, Part, Recorded
+from ampere_energy.predict.many import estimate_many
+from studies.experiments import DATA, packed
 
-DATA = Path("data/h200-cnn5/ampere")
+FIRST = DATA / "h200-cnn5" / "ampere"
+INPUT = (128, 3, 64, 64)
 
 
-def bundle(profile_path: Path, about: About, folder: Path) -> Path:
+def bundle(profile: Profile, about: About, folder: Path) -> Path:
     """Adds a profile to a bundle's folder; the same profile gives the same bytes wherever and whenever it is run.
 
     The profile is called after its family, input and mode, and whatever of its settings is not the usual.
@@ -30,15 +38,14 @@ def bundle(profile_path: Path, about: About, folder: Path) -> Path:
     Returns:
         The compressed file.
     """
-    profile = load(profile_path)
     if profile.nets is None or not profile.complete:
-        raise RequestError(f"{profile_path} is partial or not of the default method", "bundle another")
+        raise RequestError(f"the profile of {profile.model} is partial or not of the default method", "bundle another")
     if (family(profile.model).name, profile.training) != (about.family, about.training):
-        raise RequestError(f"{profile_path} is of {profile.model} at {profile.training}", f"it is said to be {about}")
+        raise RequestError(f"the profile is of {profile.model} at {profile.training}", f"it is said to be {about}")
     folder.mkdir(parents=True, exist_ok=True)
     name = _name(about)
     path = folder / f"{name}.json.gz"
-    compact = json.dumps(json.loads(profile_path.read_text()), sort_keys=True, separators=(",", ":"))
+    compact = json.dumps(profile.plain(), sort_keys=True, separators=(",", ":"))
     path.write_bytes(gzip.compress(compact.encode(), 9, mtime=0))
     index = folder / "about.json"
     entries = json.loads(index.read_text()) if index.exists() else {}
@@ -74,22 +81,33 @@ def described(profile: Profile, input: tuple[int, ...], widths: Widths, accuracy
     )
 
 
-def accuracy(evaluation: Path) -> tuple[Widths, Accuracy]:
-    """Which widths `ampere evaluate --json` drew, and how the profile fared on them."""
+def first(mode: Mode) -> tuple[Profile, Path]:
+    """What the campaign in `data/h200-cnn5` gives today, and where its unseen members are."""
+    about = FIRST / f"{mode}-evaluation.json"
+    [record] = json.loads(about.read_text())
+    members = tuple(tuple(trial["widths"]) for trial in record["trials"])
+    asked = Experiment("cnn5", INPUT, 1, Training(INPUT[0], mode=mode), members, record["profile_s"])
+    recorded = Recorded(asked, None, {Part.CAMPAIGN: MeasurementLog(FIRST / f"{mode}-campaign.jsonl").read()})
+    return recorded.profile(*recorded.campaign(mode)), about
+
+
+def accuracy(profile: Profile, evaluation: Path) -> tuple[Widths, Accuracy]:
+    """Which widths `ampere evaluate --json` drew, and how a profile fares on what it measured."""
     [record] = json.loads(evaluation.read_text())
-    trials = record["trials"]
-    errors = [abs(t["predicted_j"] / t["measured_j"] - 1) for t in trials]
-    inside = [t["interval_j"][0] <= t["measured_j"] <= t["interval_j"][1] for t in trials]
-    count = len(trials)
-    return Widths(record["widths"]), Accuracy(count, sum(errors) / count, sum(inside) / count)
+    ref = model_ref("cnn5", input=INPUT, training=profile.training)
+    spec = parse(instantiate(ref), ref.input, training=ref.training, name="cnn5")
+    found = estimate_many(spec, profile, np.array([trial["widths"] for trial in record["trials"]]))
+    measured = np.array([trial["measured_j"] for trial in record["trials"]])
+    inside = (found.low_j <= measured) & (measured <= found.high_j)
+    error = np.abs(found.energy_j / measured - 1)
+    return Widths(record["widths"]), Accuracy(len(measured), float(error.mean()), float(inside.mean()))
 
 
 def cnn5(folder: Path) -> None:
     """The family `cnn5` on an NVIDIA H200, as `data/h200-cnn5` has it."""
-    for mode in ("eager", "graph"):
-        widths, fared = accuracy(DATA / f"{mode}-evaluation.json")
-        path = DATA / f"{mode}-profile.json"
-        bundle(path, described(load(path), (128, 3, 64, 64), widths, fared), folder)
+    for mode in (Mode.EAGER, Mode.GRAPH):
+        profile, members = first(mode)
+        bundle(profile, described(profile, INPUT, *accuracy(profile, members)), folder)
 
 
 def families(folder: Path, names: Container[str] | None = None) -> None:
@@ -103,11 +121,7 @@ def families(folder: Path, names: Container[str] | None = None) -> None:
             assert found.coverage is not None
             widths = Widths.ALIGNED if trials.aligned else Widths.ANY
             fared = Accuracy(len(trials.members), found.mape, found.coverage)
-            about = described(profile, planned.input, widths, fared)
-            with TemporaryDirectory() as kept:
-                path = Path(kept) / "profile.json"
-                profile.save(path)
-                bundle(path, about, folder)
+            bundle(profile, described(profile, planned.input, widths, fared), folder)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How a profile made on one card does on another of the same make.
 
 Bundled profiles are asked for the members of every experiment that was recorded on another card, and compared with the
-profile that was made there.
+profile that was made there. `data/h200-cards` has experiments that were recorded again since, on another card.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from ampere_energy.errors import CoverageError
 from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.predict.evaluate import Member, Prediction, Trials, rescore, score
-from ampere_energy.predict.experiment import Recorded
-from studies.experiments import packed
+from ampere_energy.predict.experiment import Recorded, load
+from studies.experiments import DATA, packed
 
+OTHERS = DATA / "h200-cards"
 BUNDLE = "nvidia-h200"
 
 
 def run() -> list[dict[str, Any]]:
     """Every bundled profile on every other card's members that it covers."""
     found = []
-    for planned, recorded in packed("h200"):
+    places = [(planned.name, recorded) for planned, recorded in packed("h200")]
+    places += [(path.name, load(path)) for path in sorted(OTHERS.iterdir())]
+    for place, recorded in places:
         for trials in rescore(recorded):
-            found += [row for name in entries(BUNDLE) if (row := _row(planned.name, name, recorded, trials))]
+            found += [row for name in entries(BUNDLE) if (row := _row(place, name, recorded, trials))]
     return found
 
 

@@ -67,7 +67,7 @@ def _plan(budget: str, without: tuple[Part, ...] = (), **inputs: tuple[str, tupl
 PLANS = {
     "h200": (
         *_plan(
-            "96s",
+            "90s",
             cnn5=("cnn5", (512, 3, 64, 64)),
             resnet=("resnet18", (512, 3, 32, 32)),
             transformer=("transformer", (256, 128)),

@@ -11,7 +11,7 @@ METERS = "src/ampere_energy/measure/meters"
 
 ENGINE = tuple(f"src/ampere_energy/fit/{name}.py" for name in ("physics", "kernels", "nets", "learn"))
 GUIDED = (
-    *(f"src/ampere_energy/fit/{name}.py" for name in ("guide", "guided", "rules")),
+    *(f"src/ampere_energy/fit/{name}.py" for name in ("guide", "guided", "points", "rules")),
     "src/ampere_energy/measure/devices/simulated.py",
 )
 PARSING = ("blocks", "objective", "parse", "pieces", "program", "recipes", "record")
@@ -19,6 +19,7 @@ MODELS = tuple(sorted(f"studies/models/{path.name}" for path in (ROOT / "studies
 WHOLE = tuple(sorted(f"data/h200-whole/{path.name}" for path in (ROOT / "data" / "h200-whole").iterdir()))
 RECORDED = [path for plan in ("h200", "cpu") for path in (ROOT / "data" / plan).rglob("*") if path.is_file()]
 EXPERIMENTS = tuple(sorted(str(path.relative_to(ROOT)) for path in RECORDED))
+CARDS = tuple(sorted(str(p.relative_to(ROOT)) for p in (ROOT / "data" / "h200-cards").rglob("*") if p.is_file()))
 PRUNED = tuple(sorted(str(p.relative_to(ROOT)) for p in (ROOT / "data" / "h200-pruned").rglob("*") if p.is_file()))
 PACKED = (ROOT / "src/ampere_energy/bundled").rglob("*.json*")
 BUNDLED = tuple(sorted(str(path.relative_to(ROOT)) for path in PACKED))
@@ -29,6 +30,7 @@ TESTED = {
         "studies/additive.py",
         "src/ampere_energy/fit/gp.py",
         "src/ampere_energy/fit/acquire.py",
+        "src/ampere_energy/fit/points.py",
         "src/ampere_energy/fit/paper.py",
         "src/ampere_energy/measure/devices/simulated.py",
         "src/ampere_energy/measure/measurement.py",
@@ -86,6 +88,7 @@ TESTED = {
         "src/ampere_energy/fit/steps.py",
         *(f"src/ampere_energy/predict/{name}.py" for name in ("estimate", "evaluate", "experiment")),
         *BUNDLED,
+        *CARDS,
         *(name for name in EXPERIMENTS if name.startswith("data/h200/")),
     ),
     "seconds": (

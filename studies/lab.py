@@ -24,6 +24,8 @@ LEVEL = 0.9
 REACH = 1.6449
 TIME_ERROR, ENERGY_ERROR = 0.003, 0.006
 CONVOLUTIONS = {"h": "conv3x3", "hp": "conv3x3"}
+LINEAR = ("out", "head")
+TAPS = 9
 NAMED = 5
 Row = dict[str, Any]
 
@@ -70,7 +72,8 @@ def subjects(lab: LabSet) -> list[Subject]:
         name, size = kind.split("@")
         seen = [widths_of(b) for row in lab.train for b in row["chain"] if b[0] == kind]
         domain = tuple(WidthRange(min(axis), max(axis)) for axis in zip(*seen, strict=True))
-        found.append(Subject(kind, f"{CONVOLUTIONS.get(name, name)}@{size}", name, domain))
+        taps = 1 if name in LINEAR else TAPS
+        found.append(Subject(kind, f"{CONVOLUTIONS.get(name, name)}@{size}", name, domain, taps=taps))
     return found
 
 
@@ -217,7 +220,8 @@ CANDIDATES = {
     "no tiles": {"without": ("tile",)},
     "no classes": {"without": ("class",)},
     "no near widths": {"without": ("near",)},
-    "shape and point only": {"without": ("tile", "class", "near", "common")},
+    "no phases": {"without": ("phase",)},
+    "shape and point only": {"without": ("tile", "class", "near", "phase", "common")},
 }
 
 

@@ -330,13 +330,15 @@ def _asked(text: str, met: bool) -> str:
 def cards(result: list[dict[str, Any]]) -> list[str]:
     """Profiles of one card on members measured on another."""
     rows = [
-        "| set, mode | profile's card, members' card | members | own profile | other card's | its bias | inside | "
-        "without the bias |",
-        "|---|---|---|---|---|---|---|---|",
+        "| set, mode | profile's widths | profile's card, members' card | members | own profile | other card's | "
+        "its bias | inside | without the bias |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in result:
+        widths = "aligned" if row["profile"].endswith("aligned") else "any"
         rows.append(
-            f"| {row['set']}, {row['mode']} | {', '.join(row['cards'])} | {row['members']} | {_percent(row['own'])} | "
+            f"| {row['set']}, {row['mode']} | {widths} | {', '.join(row['cards'])} | {row['members']} | "
+            f"{_percent(row['own'])} | "
             f"{_percent(row['other'])} | {100 * row['bias']:+.1f} % | {_percent(row['inside'], 0)} | "
             f"{_percent(row['without bias'])} |"
         )

@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from studies import additive, kills, lab, search, tables
 from studies.freshness import RESULTS, ROOT, TESTED, fingerprint
-
-from ampere_energy.fit.profile import load
-from ampere_energy.model.parse import parse
-from ampere_energy.model.source import instantiate, model_ref
-from ampere_energy.predict.many import estimate_many
+from studies.kernels_on_gpu import by_phase
 
 
 @pytest.mark.parametrize("name", TESTED)
@@ -86,20 +81,6 @@ def test_every_model_is_estimated_as_it_is() -> None:
     assert all(entry["complete"] for entry in result["each"].values())
 
 
-def test_the_recorded_campaigns_still_predict_the_same() -> None:
-    """Profiles made on a card are read, and give the energies that were compared with measurements then.
-
-    Not to the last digit: power has taken a part of time's roughness since, and multiples of 32 are a class.
-    """
-    for mode in ("graph", "eager"):
-        learnt = load(ROOT / "data" / "h200-cnn5" / "ampere" / f"{mode}-profile.json")
-        (record,) = json.loads((ROOT / "data" / "h200-cnn5" / "ampere" / f"{mode}-evaluation.json").read_text())
-        ref = model_ref("cnn5", input=(128, 3, 64, 64), training=learnt.training)
-        spec = parse(instantiate(ref), ref.input, training=ref.training, name="cnn5")
-        found = estimate_many(spec, learnt, np.array([trial["widths"] for trial in record["trials"]]))
-        assert found.energy_j == pytest.approx([trial["predicted_j"] for trial in record["trials"]], rel=2e-2)
-
-
 def test_the_recorded_card_keeps_the_meters_promises() -> None:
     record = json.loads((ROOT / "data" / "h200-meter" / "meter.json").read_text())
     assert record["repeats graph"]["energy_j"]["relative std"] < 0.01
@@ -109,6 +90,13 @@ def test_the_recorded_card_keeps_the_meters_promises() -> None:
     assert abs(record["agreement"]["difference"]) < 0.05
     assert record["agreement"]["seconds"] >= 10
     assert record["identical"]["with meter equals without"]
+
+
+def test_cudnn_chooses_by_the_phase_of_the_sum() -> None:
+    """The recorded line of widths that decision 020 rests on: no phase has both kernels."""
+    direct, quick = by_phase()["direct"], by_phase()["tensor cores"]
+    assert direct.total() + quick.total() == 61
+    assert max(quick) < min(direct)
 
 
 @pytest.mark.parametrize("size", ["1", "2", "3", "whole"])

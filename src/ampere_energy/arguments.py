@@ -196,7 +196,9 @@ def prepare_log(path: Path, log: Path, spec: ModelSpec, resume: bool, fresh: boo
     if resume and fresh:
         raise RequestError("--resume with --fresh", "give one of them")
     if resume and path.exists():
-        before = load_profile(str(path))
+        from ampere_energy.fit.file import heading
+
+        before = heading(path, older=True)
         if (before.model, before.training) != (spec.name, spec.training):
             raise RequestError(f"{path} is a profile of {before.model} at {before.training}", "choose another --out")
     if resume and not log.exists():

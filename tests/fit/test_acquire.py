@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from studies.additive import spec_of
 
-from ampere_energy.fit.acquire import GRID_LIMIT, bounds, candidates, most_uncertain
+from ampere_energy.fit.acquire import most_uncertain
+from ampere_energy.fit.points import GRID_LIMIT, bounds, candidates
 from ampere_energy.fit.profile import KindFit, Quantity, learn
 from ampere_energy.model.variants import WidthRange, lessons
 

@@ -8,9 +8,9 @@ import pytest
 from studies.additive import spec_of
 
 from ampere_energy.errors import DeviceError, RequestError
-from ampere_energy.fit.acquire import bounds
 from ampere_energy.fit.campaign import profile as profile_by
 from ampere_energy.fit.paper import Subtracting
+from ampere_energy.fit.points import bounds
 from ampere_energy.fit.profile import Quantity
 from ampere_energy.fit.rules import Rules, Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice

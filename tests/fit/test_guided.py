@@ -13,7 +13,8 @@ from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.fit import guide
 from ampere_energy.fit.campaign import add, profile, refine
 from ampere_energy.fit.guide import Offer, best
-from ampere_energy.fit.guided import ROUND, Guided, _drawn
+from ampere_energy.fit.guided import ROUND, Guided
+from ampere_energy.fit.points import drawn
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Workload, run_as
@@ -325,8 +326,8 @@ def test_widths_that_no_block_follows_stay_as_they_are() -> None:
 
 def test_a_quarter_of_the_opening_is_round() -> None:
     domain = (WidthRange(1, 300), WidthRange(3, 7), WidthRange(10, 250, 5))
-    drawn = _drawn(domain, 800, random.Random(0))
-    assert all(width in r for point in drawn for width, r in zip(point, domain, strict=True))
-    round_ones = [point for point in drawn if point[0] % 8 == 0]
-    assert len(round_ones) == pytest.approx(len(drawn) * (0.25 + 0.75 / 8), rel=0.15)
+    found = drawn(domain, 800, random.Random(0))
+    assert all(width in r for point in found for width, r in zip(point, domain, strict=True))
+    round_ones = [point for point in found if point[0] % 8 == 0]
+    assert len(round_ones) == pytest.approx(len(found) * (0.25 + 0.75 / 8), rel=0.15)
     assert {point[1] for point in round_ones} == set(range(3, 8))  # where no multiple of 8 is, any width

@@ -17,8 +17,8 @@ from ampere_energy.model.variants import WidthRange
 WIDE = WidthRange(1, 256)
 SUBJECTS = (
     Subject("in", "in", "conv", (WIDE,)),
-    Subject("mid", "conv", "conv bn", (WIDE, WIDE)),
-    Subject("end", "conv", "conv bn", (WIDE, WIDE)),
+    Subject("mid", "conv", "conv bn", (WIDE, WIDE), taps=9),
+    Subject("end", "conv", "conv bn", (WIDE, WIDE), taps=9),
 )
 
 
@@ -95,6 +95,31 @@ def test_what_a_compiler_may_rearrange_is_less_certain_in_company() -> None:
     net = ((0, (100,)), (1, (100, 100)), (2, (100, 100)))
     spread = [learn(subjects, seen).posterior([net])[1, 1] ** 0.5 for subjects in (SUBJECTS, moved)]
     assert spread[1] > 1.2 * spread[0]
+
+
+def test_kernels_that_switch_with_the_phase_of_a_sum_are_learnt() -> None:
+    """A device that is half as quick where 9 · width lies just under a multiple of 64, as cuDNN on an H200."""
+    draw = np.random.default_rng(3)
+
+    def slow_s(kind: int, point: tuple[int, ...]) -> float:
+        return truth_s(((kind, point),)) * (1.5 if kind and 9 * point[1] % 64 > 38 else 1.0)
+
+    def points(kind: int, count: int) -> list[tuple[int, ...]]:
+        return [tuple(int(w) for w in draw.integers(1, 257, len(SUBJECTS[kind].domain))) for _ in range(count)]
+
+    seen = []
+    for kind in range(3):
+        for i, point in enumerate(points(kind, 60)):
+            time_s = slow_s(kind, point)
+            seen.append(Observation(((kind, point),), time_s, 400 * time_s if i < 3 else None, 0.002, 0.004))
+    asked = points(1, 200)
+    truth = np.array([slow_s(1, point) for point in asked])
+    errors = []
+    for taps in (1, 9):
+        subjects = tuple(replace(subject, taps=taps) for subject in SUBJECTS)
+        found = learn(subjects, seen).predict([1], [np.array(asked, dtype=float)])
+        errors.append(np.abs(np.log(found.time_s / truth)).mean())
+    assert errors[1] < 0.5 * errors[0], errors
 
 
 @pytest.mark.parametrize(("carried", "low", "high"), [(0.0, 0.0, 0.2), (1.0, 0.8, 1.2)])

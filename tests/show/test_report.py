@@ -13,9 +13,9 @@ import pytest
 from browser import Browser, chromium
 from studies.additive import spec_of
 
+from ampere_energy.bundled.about import load_bundled
 from ampere_energy.errors import FileError
 from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.profile import load
 from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.predict.curves import known_kinds, largest_step
@@ -24,7 +24,7 @@ from ampere_energy.show.report import evaluation_page
 from ampere_energy.show.sets import is_evaluation, read_sets
 
 RECORDED = Path(__file__).parents[2] / "data" / "h200-cnn5"
-GRAPH = RECORDED / "ampere" / "graph-profile.json"
+GRAPH = "nvidia-h200", "cnn5-128x3x64x64-graph"
 
 
 def scored(mape: float, **more: float) -> dict[str, float]:
@@ -148,14 +148,15 @@ def test_a_file_that_is_no_evaluation_is_refused_with_the_place(tmp_path: Path, 
 
 def test_an_evaluation_is_told_from_a_profile(tmp_path: Path) -> None:
     assert is_evaluation(RECORDED / "evaluation.json")
-    assert not is_evaluation(GRAPH)
+    load_bundled(*GRAPH).save(tmp_path / "profile.json")
+    assert not is_evaluation(tmp_path / "profile.json")
     assert not is_evaluation(tmp_path / "none.json")
     with pytest.raises(FileError, match="cannot be read"):
         read_sets(tmp_path / "none.json")
 
 
 def test_the_page_of_a_recorded_profile() -> None:
-    learnt = load(GRAPH)
+    learnt = load_bundled(*GRAPH)
     assert learnt.nets is not None
     page = profile_page(learnt)
     for told in ("NVIDIA H200", "batch 128 with sgd in graph mode", "nvml", "2026-11-15", "419 networks"):
@@ -206,7 +207,7 @@ def test_the_pages_work_in_a_browser_and_ask_nobody_for_anything(tmp_path: Path)
     sets, kinds = tmp_path / "sets.html", tmp_path / "profile.html"
     records = [evaluated("cnn5", 4), evaluated("lenet5", 3, scale=0.01)]
     sets.write_text(evaluation_page(read_sets(written(tmp_path, records))))
-    kinds.write_text(profile_page(load(GRAPH)))
+    kinds.write_text(profile_page(load_bundled(*GRAPH)))
     seen = "[...document.querySelectorAll('{}')].filter(e => e.getClientRects().length).length"
     with Browser(chromium() or "", tmp_path / "home") as browser:
         browser.open(sets)
@@ -239,7 +240,7 @@ def test_the_pages_work_in_a_browser_and_ask_nobody_for_anything(tmp_path: Path)
         assert browser.value("getComputedStyle(document.body).backgroundColor") != light
 
         browser.open(kinds)
-        at = known_kinds(load(GRAPH))[0].at(np.array([[32.0]])).energy_j[0]
+        at = known_kinds(load_bundled(*GRAPH))[0].at(np.array([[32.0]])).energy_j[0]
         curve = 'document.querySelector(\'svg[aria-label^="Energy with"] .mark[data-x="32"]\').dataset.y'
         assert float(browser.value(curve)) == pytest.approx(at, rel=1e-5)
         sort = "document.querySelector('th:nth-child(5)').click(), [...document.querySelectorAll('td:nth-child(5)')]"

@@ -12,7 +12,7 @@ from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.model.training import Training
 from ampere_energy.plain import decode, parse_json
 
-SCHEMA = 2
+SCHEMA = 3
 LARGEST_BYTES = 2**25
 MOST_VALUES = 10**6
 LONGEST_TEXT = 4096
@@ -32,9 +32,9 @@ class Heading:
     created: str
 
 
-def heading(path: Path) -> Heading:
-    """What a saved profile is of, without what it learnt."""
-    profile = contents(read(path), path)
+def heading(path: Path, older: bool = False) -> Heading:
+    """What a saved profile is of, without what it learnt; if asked for, also of an older schema."""
+    profile = contents(read(path), path, older)
     fields = Heading.__dataclass_fields__
     own = {name: value for name, value in profile.items() if name in fields} if isinstance(profile, dict) else profile
     return decode(Heading, own, f"profile {path}")
@@ -49,8 +49,11 @@ def read(path: Path) -> bytes:
         raise FileError(f"profile {path} cannot be read ({error.strerror})", "make one with ampere profile") from error
 
 
-def contents(data: bytes, path: Path) -> Any:
-    """The profile in a file's bytes as plain values of bounded number and size; `path` names it in errors."""
+def contents(data: bytes, path: Path, older: bool = False) -> Any:
+    """The profile in a file's bytes as plain values of bounded number and size; `path` names it in errors.
+
+    One of an older schema has another fit, and the same heading.
+    """
     if len(data) > LARGEST_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise FileError(f"{path} is larger than any profile", "is it the right file?")
     record = parse_json(data, f"profile {path}")
@@ -61,8 +64,11 @@ def contents(data: bytes, path: Path) -> Any:
         raise FileError(
             f"{path} has schema {_short(record['schema'])}, this version reads {SCHEMA}", "upgrade ampere-energy"
         )
-    if record["schema"] != SCHEMA:
-        raise FileError(f"{path} has schema {_short(record['schema'])}", "profile again")
+    if record["schema"] != SCHEMA and not older:
+        raise FileError(
+            f"{path} has schema {_short(record['schema'])}, this version reads {SCHEMA}",
+            "profile again with --resume: nothing its log has is measured again",
+        )
     _check_texts(record, path)
     return record.get("profile")
 

@@ -12,7 +12,6 @@ All choices follow from the records alone, in their order, so a killed campaign 
 from __future__ import annotations
 
 import itertools
-import math
 import random
 import statistics
 from collections.abc import Sequence
@@ -21,11 +20,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from ampere_energy.fit.acquire import bounds
 from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import Net, NetFit, Observation, Subject
-from ampere_energy.fit.physics import TILE_STEP
+from ampere_energy.fit.points import anywhere, bounds, drawn
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.measure.measurement import (
     Measurement,
@@ -62,9 +60,10 @@ _TRIED = 20
 _TRIED_WHOLE = 20
 _TIMINGS = 5
 _SIDE_BY_SIDE = 3
-_GROWTH = 1.25
+_GROWTH = 1.5
 _TIMED = 128
-_EVERY = 4
+_STEPS, _LEARNT_FROM = 25, 320
+"""While measuring, hyperparameters are learnt in fewer steps, from fewer timings: the device waits meanwhile."""
 _USUAL_COST = {True: 2.0, False: 0.1}
 _MEASURED = tuple(itertools.product((False, True), repeat=2))
 
@@ -176,16 +175,20 @@ class Guided:
 
     def _used_up(self) -> bool:
         """Whether as many networks were metered, or timed, as the rules allow; a budget is what limits timings."""
-        meterings = sum(isinstance(record, Measurement) for _, record in self._records)
         most = self.rules.points * len(self.kinds)
-        timings = len(self._records) - meterings
-        return meterings >= most or (self.rules.budget_s is None and timings >= _TIMINGS * most)
+        return self._meterings >= most or (self.rules.budget_s is None and self._timed[-1] >= _TIMINGS * most)
+
+    @property
+    def _meterings(self) -> int:
+        return len(self._records) - self._timed[-1]
+
+    @property
+    def _spent_s(self) -> float:
+        return sum(record.cost_s for _, record in self._records)
 
     def status(self) -> Status:
         """Where the campaign stands."""
-        n = len(self._records)
-        spent = sum(record.cost_s for _, record in self._records)
-        meterings = sum(isinstance(record, Measurement) for _, record in self._records)
+        n, spent, meterings = len(self._records), self._spent_s, self._meterings
         known = n >= len(self._opening) and self._known(n)
         each_s = spent / meterings if meterings else None
         most = self.rules.points * len(self.kinds) - meterings
@@ -236,7 +239,7 @@ class Guided:
         metered: list[Request] = []
         for kind, domain in self.domains.items():
             corners = bounds(domain)
-            inside = [point for point in _drawn(domain, _INSIDE * len(domain), draw) if point not in corners]
+            inside = [point for point in drawn(domain, _INSIDE * len(domain), draw) if point not in corners]
             points = [*corners, *inside]
             looked = list(dict.fromkeys((corners[0], corners[-1], *inside[:1])))
             if not self.spec.widths:
@@ -305,9 +308,9 @@ class Guided:
         ]
 
     def _spent(self) -> bool:
-        spent = sum(record.cost_s for _, record in self._records)
-        return self.rules.budget_s is not None and spent >= self.rules.budget_s
+        return self.rules.budget_s is not None and self._spent_s >= self.rules.budget_s
 
+    @lru_cache(maxsize=4)  # noqa: B019 - lives as long as the campaign
     def _known(self, count: int) -> bool:
         """Whether every kind was metered, and seen at two points, by itself."""
         seen: dict[int, list[bool]] = {}
@@ -318,7 +321,7 @@ class Guided:
         return len(seen) == len(self.kinds) and all(any(own) and len(own) >= least for own in seen.values())
 
     def _learn(self, count: int, fresh: bool = False) -> NetFit:
-        """The fit to the first records; hyperparameters are learnt anew only when a quarter more are in."""
+        """The fit to the first records; hyperparameters are learnt anew only when half as many more are in."""
         if fresh:
             return learn(self.subjects, self.observations(count), idle_w=self._idle_w(count))
         stage = len(self._opening)
@@ -329,7 +332,7 @@ class Guided:
     @lru_cache(maxsize=4)  # noqa: B019 - lives as long as the campaign
     def _cached(self, count: int, stage: int) -> NetFit:
         before = (
-            learn(self.subjects, self.observations(stage), iterations=25)
+            learn(self.subjects, self.observations(stage), iterations=_STEPS, timings=_LEARNT_FROM)
             if count == stage
             else self._cached(stage, stage)
         )
@@ -350,7 +353,7 @@ class Guided:
         costs, tried = self._costs(start), max(_TRIED, self._length(start))
         requests: dict[tuple[Net, bool], Request] = {}
         for index, (kind, domain) in enumerate(self.domains.items()):
-            points = [_anywhere(domain, draw) for _ in range(tried)] if self.spec.widths else self._own(kind)
+            points = [anywhere(domain, draw) for _ in range(tried)] if self.spec.widths else self._own(kind)
             points += [net[0][1] for net, _ in self._records[:start] if len(net) == 1 and net[0][0] == index][-_TRIED:]
             for point in dict.fromkeys(points):
                 for metered in (True, False) if self.rules.timings else (True,):
@@ -380,32 +383,13 @@ class Guided:
         return {(whole, metered): known.get((whole, metered), _USUAL_COST[metered]) for whole, metered in _MEASURED}
 
 
-def _drawn(domain: Domain, count: int, draw: random.Random) -> list[Point]:
-    """Random points of a domain, each once, every fourth of them round; all where there are few."""
-    if math.prod(map(len, domain)) <= count:
-        every = list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
-        return draw.sample(every, len(every))
-    points = [_anywhere(domain, draw) for _ in range(count)]
-    points[_EVERY - 1 :: _EVERY] = [_round(point, domain) for point in points[_EVERY - 1 :: _EVERY]]
-    return list(dict.fromkeys(points))
-
-
-def _anywhere(domain: Domain, draw: random.Random) -> Point:
-    return tuple(r[draw.randrange(len(r))] for r in domain)
-
-
-def _round(point: Point, domain: Domain) -> Point:
-    """The multiples of 8 below, where the domain has them: people ask for those more often than chance would."""
-    even = (width - width % TILE_STEP for width in point)
-    return tuple(e if e in r else width for e, width, r in zip(even, point, domain, strict=True))
-
-
 def subject(kind: AnyKind, domain: Domain) -> Subject:
     """A kind as the fit sees it."""
     squares = isinstance(kind, Fragment)  # several layers of one width multiply it with itself
     main = kind.main if isinstance(kind, Fragment) else kind.main.op
     rearranged = kind.training.mode is Mode.COMPILE and main == "conv2d"
-    return Subject(kind.id, kind.work, kind.structure, domain, f"{kind.role} {kind.label}", squares, rearranged)
+    label = f"{kind.role} {kind.label}"
+    return Subject(kind.id, kind.work, kind.structure, domain, label, squares, rearranged, kind.taps)
 
 
 def observation(net: Net, record: Record, energy_error: float, waits: bool) -> Observation | None:

@@ -8,7 +8,12 @@ widths by a Matérn-5/2 correlation, in octaves or in plain widths:
     tile     one work, same cell of 64, octaves         work comes in tiles: a width of 65 costs as 128
     near     one work, plain widths                     kernels switch over from one width to the next …
     class    one work, same divisibility, plain widths  … and do so apart for multiples of 32, of 8, of 4, and others
+    phase    one work, plain widths and their phases    sums of taps · width products come in steps of 64 …
     point    the same widths only                       roughness that no neighbour tells
+
+… and a library that weighs kernels against each other switches back and forth with the steps: cuDNN takes for the
+gradient of a 3×3 convolution's input one kernel where 9 · width is just over a multiple of 64, and one four times as
+slow where it is just under (`docs/decisions/020-phases.md`).
 
 Scales are learnt for each kind and lengths for each work, under log-normal priors. Where a device shows no tiles or
 classes, their scales shrink, and nothing is lost but a little evidence.
@@ -49,6 +54,7 @@ class Component:
         scale: prior of the standard deviation.
         length: prior of the lengthscales; None where only the same point counts.
         switches: whether it tells of kernels that switch from one width to another.
+        phases: distances are also those of the widths' phases, each with a length of its own.
     """
 
     name: str
@@ -58,6 +64,11 @@ class Component:
     scale: LogNormal
     length: LogNormal | None
     switches: bool = False
+    phases: bool = False
+
+    def lengths(self, axes: int) -> int:
+        """How many lengthscales it has."""
+        return 0 if self.length is None else axes * (1 + self.phases)
 
 
 TIME = (
@@ -65,9 +76,10 @@ TIME = (
     Component("tile", True, "tile", True, LogNormal(0.08, 1.0), LogNormal(0.35, 0.7)),
     Component("near", True, "", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
     Component("class", True, "class", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
+    Component("phase", True, "", False, LogNormal(0.01, 2.0), LogNormal(0.5, 0.7), True, True),
     Component("point", False, "point", True, LogNormal(0.03, 1.0), None, True),
 )
-"""Of the logarithm of time."""
+"""Of the logarithm of time. Phases are believed in where they show, and cost nothing where they do not."""
 POWER = (
     Component("shape", False, "", True, LogNormal(0.08, 0.7), LogNormal(0.7, 0.7)),
     Component("common", True, "", True, LogNormal(0.05, 1.0), LogNormal(0.7, 0.7)),
@@ -81,7 +93,7 @@ SWITCHED = 0.2
 
 @dataclass(frozen=True)
 class Hyper:
-    """One work's hyperparameters: by component, a scale for each of its kinds and a length for each axis."""
+    """One work's hyperparameters: by component, a scale for each of its kinds and its lengths."""
 
     scales: tuple[tuple[float, ...], ...]
     lengths: tuple[tuple[float, ...], ...]
@@ -105,17 +117,21 @@ def with_switches(
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Blocks of one work: each one's kind, by its place within the work, and its widths (n, axes)."""
+    """Blocks of one work: each one's kind, by its place within the work, and its widths (n, axes).
+
+    `taps` is how many products of a sum go with one of its widths.
+    """
 
     kinds: Array
     points: Array
+    taps: int
 
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def at(self, places: npt.NDArray[np.intp]) -> Sites:
+    def at(self, places: npt.NDArray[np.intp] | slice) -> Sites:
         """The sites at some places."""
-        return Sites(self.kinds[places], self.points[places])
+        return Sites(self.kinds[places], self.points[places], self.taps)
 
     @cached_property
     def octaves(self) -> Array:
@@ -128,11 +144,22 @@ class Sites:
         return self.points / TILE
 
     @cached_property
+    def phases(self) -> tuple[Array, Array]:
+        """Cosine and sine of where taps · width stands between two multiples of a tile."""
+        turns = 2 * np.pi * self.taps / TILE * np.round(self.points)
+        return np.cos(turns), np.sin(turns)
+
+    @cached_property
     def tags(self) -> dict[str, Array]:
         """For each sort of sameness, one number that agrees exactly for blocks that agree."""
         whole = np.round(self.points)
         classes = np.sum([whole % divisor == 0 for divisor in CLASSES], axis=0)
         return {"tile": tags_of(np.ceil(self.points / TILE)), "class": tags_of(classes), "point": tags_of(self.points)}
+
+
+def _turned(cosine: Array) -> Array:
+    """The squared sine of half an angle, of its cosine; rounding may take that a little over 1."""
+    return np.maximum(0.5 * (1 - cosine), 0.0)
 
 
 def tags_of(columns: Array) -> Array:
@@ -183,9 +210,18 @@ class Pair:
             joined = agree if joined is None else joined & agree
         return joined
 
+    @cached_property
+    def _phases(self) -> list[Array]:
+        """Squared sines of half the angles between the phases."""
+        ours, theirs = self.a.phases, self.b.phases
+        return [
+            _turned(cos_a[:, None] * cos_b + sin_a[:, None] * sin_b)
+            for cos_a, sin_a, cos_b, sin_b in zip(*(part.T for part in (*ours, *theirs)), strict=True)
+        ]
+
     def squares(self, component: Component) -> list[Array]:
-        """Squared distances along each axis."""
-        return self._squares[component.octaves]
+        """Squared distances along each axis, and of the phases where those count."""
+        return self._squares[component.octaves] + (self._phases if component.phases else [])
 
 
 def correlation(pair: Pair, component: Component, mask: Array | None, lengths: Sequence[float]) -> tuple[Array, Array]:
@@ -250,7 +286,11 @@ def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -
             value = value * np.equal(a.tags[component.same], b.tags[component.same])
         if component.length is not None and lengths:
             x, y = (a.octaves, b.octaves) if component.octaves else (a.plain, b.plain)
-            r = _ROOT5 * np.sqrt((((x - y) / np.asarray(lengths)) ** 2).sum(1))
+            squares = (x - y) ** 2
+            if component.phases:
+                (cos_a, sin_a), (cos_b, sin_b) = a.phases, b.phases
+                squares = np.hstack((squares, _turned(cos_a * cos_b + sin_a * sin_b)))
+            r = _ROOT5 * np.sqrt((squares / np.asarray(lengths) ** 2).sum(1))
             value = value * (1 + r * (1 + r / 3)) * np.exp(-r)
         total += value
     return total
@@ -261,7 +301,7 @@ def slope(components: Sequence[Component], hyper: Hyper, pair: Pair, weights: Ar
 
     Weights are (m,), or (n, m) with others for each site of `pair.a`.
 
-    Within a tile and a class of divisibility; the steps between them have no slope.
+    Within a tile, a class of divisibility and a phase; the steps between them have no slope.
     """
     total = np.zeros(pair.a.points.shape)
     for component, scales, lengths in zip(components, hyper.scales, hyper.lengths, strict=True):
@@ -270,7 +310,7 @@ def slope(components: Sequence[Component], hyper: Hyper, pair: Pair, weights: Ar
         s = np.asarray(scales)
         _, fall = correlation(pair, component, pair.mask(component), lengths)
         pull = s[pair.a.kinds][:, None] * fall * (s[pair.b.kinds] * np.atleast_2d(weights))
-        for axis, length in enumerate(lengths):
+        for axis, length in enumerate(lengths[: pair.a.points.shape[1]]):
             x, y = (
                 (pair.a.octaves[:, axis], pair.b.octaves[:, axis])
                 if component.octaves

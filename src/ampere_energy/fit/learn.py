@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
+from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize, nnls
+from scipy.sparse import csr_array
 
 from ampere_energy.fit.gp import LogNormal
-from ampere_energy.fit.kernels import POWER, SWITCHED, TIME, Component, Hyper, Pair, correlation
+from ampere_energy.fit.kernels import POWER, SWITCHED, TIME, Component, Hyper, Pair, Sites, correlation
 from ampere_energy.fit.nets import (
     CONTEXT_OWN,
     Host,
@@ -43,8 +45,8 @@ ResNet-18 costs a third less than its blocks where they were compiled in the wro
 right one, as measured; which of the two Inductor takes for a whole is a rule of its own (`data/h200-whole`).
 """
 _ITERATIONS = 60
-_TIMINGS = 320
-"""The most timings that hyperparameters are learnt from: the work grows with their cube, what they tell hardly."""
+_TIMINGS = 800
+"""The most timings that hyperparameters are learnt from: the work grows with their cube."""
 _HOST_BOUND = 1.3
 _HOST_SPREAD = 0.1
 """How much one measurement of host time scatters where too few were made to tell."""
@@ -62,6 +64,7 @@ def learn(
     idle_w: float | None = None,
     before: NetFit | None = None,
     iterations: int = _ITERATIONS,
+    timings: int = _TIMINGS,
 ) -> NetFit:
     """Fits everything to the observations.
 
@@ -71,9 +74,10 @@ def learn(
         idle_w: the device's power while it waits.
         before: an earlier fit of the same subjects, to start from.
         iterations: the most steps of the climb.
+        timings: the most timings that hyperparameters are learnt from.
     """
     time, energy = means(subjects, observations)
-    rows = Rows(subjects, _telling(observations), time, energy)
+    rows = Rows(subjects, _telling(observations, timings), time, energy)
     evidence = Evidence(subjects, rows, own_context(subjects, observations))
     theta = evidence.pack(before) if before is not None else evidence.usual
     with one_thread():
@@ -94,12 +98,12 @@ def learn(
     )
 
 
-def _telling(observations: Sequence[Observation]) -> list[Observation]:
+def _telling(observations: Sequence[Observation], most: int) -> list[Observation]:
     """What the hyperparameters are learnt from: all, but of very many timings of blocks some."""
     timings = [i for i, o in enumerate(observations) if o.energy_j is None and len(o.blocks) == 1]
-    if len(timings) <= _TIMINGS:
+    if len(timings) <= most:
         return list(observations)
-    left_out = set(timings) - {timings[n * len(timings) // _TIMINGS] for n in range(_TIMINGS)}
+    left_out = set(timings) - {timings[n * len(timings) // most] for n in range(most)}
     return [o for i, o in enumerate(observations) if i not in left_out]
 
 
@@ -172,17 +176,15 @@ class Evidence:
         self.rows = rows
         self.works = works_of(subjects)
         self.axes = [len(subjects[members[0]].domain) for members in self.works]
-        self.pairs = [Pair(sites, sites) for sites in rows.sites]
-        self.masks = {
-            (part, w, c): pair.mask(component)
-            for part, components in enumerate((TIME, POWER))
-            for w, pair in enumerate(self.pairs)
-            for c, component in enumerate(components)
-        }
+        shares, self.targets = rows.linearised(*start(rows))
         self.context = rows.context(rows, (0.0, 0.0))
         self.of_own = [rows.context(rows, only) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
-        self.shares, self.targets = rows.linearised(*start(rows))
-        self.metered = self.shares * rows.is_energy[:, None]
+        metered = shares * rows.is_energy[:, None]
+        self.parts = [
+            [_Seen(components, of[:, span], sites) for span, sites in zip(rows.spans, rows.sites, strict=True)]
+            for components, of in ((TIME, shares), (POWER, metered))
+        ]
+        self.switched = [csr_array(metered[:, span]) for span in rows.spans]
         priors = [
             prior
             for components in (TIME, POWER)
@@ -222,7 +224,7 @@ class Evidence:
                 scales, lengths = [], []
                 for component in components:
                     scales.append(tuple(next(values) for _ in members))
-                    lengths.append(tuple(next(values) for _ in range(axes if component.length else 0)))
+                    lengths.append(tuple(next(values) for _ in range(component.lengths(axes))))
                 hypers.append(Hyper(tuple(scales), tuple(lengths)))
             parts.append(tuple(hypers))
         return parts[0], parts[1], (next(values), next(values)), (next(values), next(values)), next(values)
@@ -244,51 +246,36 @@ class Evidence:
         total = self.context + rows.noise(scatter_of(noise, carried))
         for deviation, share in zip(own_context, self.of_own, strict=True):
             total += deviation**2 * share
-        parts: list[tuple[list[tuple[Array, Array, Array]], ...]] = []
-        for part, (components, hypers, shares) in enumerate(
-            ((TIME, time_hyper, self.shares), (POWER, power_hyper, self.metered))
-        ):
-            kept = []
-            for w, (pair, hyper, span) in enumerate(zip(self.pairs, hypers, rows.spans, strict=True)):
-                pieces = []
-                block, switching = (np.zeros((len(pair.a), len(pair.a))) for _ in range(2))
-                for c, (component, scales, lengths) in enumerate(
-                    zip(components, hyper.scales, hyper.lengths, strict=True)
-                ):
-                    s = np.asarray(scales)[pair.a.kinds]
-                    value, fall = correlation(pair, component, self.masks[part, w, c], lengths)
-                    both = s[:, None] * s[None, :]
-                    value *= both
-                    fall *= both
-                    block += value
-                    if component.switches:
-                        switching += value
-                    pieces.append((value, fall, np.asarray(lengths)))
-                own, metered = shares[:, span], self.metered[:, span]
-                total += own @ block @ own.T + SWITCHED**2 * metered @ switching @ metered.T
-                kept.append(pieces)
-            parts.append(tuple(kept))
+        pieces: list[list[list[tuple[Array, Array]]]] = []
+        for seen, hypers in zip(self.parts, (time_hyper, power_hyper), strict=True):
+            pieces.append([own.pieces(hyper) for own, hyper in zip(seen, hypers, strict=True)])
+            for w, (own, values) in enumerate(zip(seen, pieces[-1], strict=True)):
+                total += _between(own.shares, reduce(np.add, [value for value, _ in values]))
+                switching = [v for component, (v, _) in zip(own.components, values, strict=True) if component.switches]
+                if switching:
+                    total += SWITCHED**2 * _between(self.switched[w], reduce(np.add, switching))
         try:
             factor = cholesky(total, lower=True, check_finite=False)
         except LinAlgError:
             return 1e12, np.zeros_like(theta)  # no valid process here: as unlikely as can be
         alpha = cho_solve((factor, True), self.targets, check_finite=False)
-        inverse = cho_solve((factor, True), np.eye(len(factor)), check_finite=False)
-        inner = 0.5 * (inverse - alpha[:, None] * alpha[None, :])
+        inverse = np.tril(dpotri(factor, lower=True)[0])
+        inner = 0.5 * (inverse + np.tril(inverse, -1).T - alpha[:, None] * alpha[None, :])
         gradient: list[float] = []
-        for part, (components, shares) in enumerate(((TIME, self.shares), (POWER, self.metered))):
-            for w, (pair, span) in enumerate(zip(self.pairs, rows.spans, strict=True)):
-                own, metered = shares[:, span], self.metered[:, span]
-                alone = own.T @ inner @ own
-                in_both = alone + SWITCHED**2 * metered.T @ inner @ metered
-                for component, (covariance, fall, reach) in zip(components, parts[part][w], strict=True):
+        for seen, hypers, of_part in zip(self.parts, (time_hyper, power_hyper), pieces, strict=True):
+            for w, (own, hyper, values) in enumerate(zip(seen, hypers, of_part, strict=True)):
+                alone = _between(own.shares.T, inner)
+                in_both = alone
+                if any(component.switches for component in own.components):
+                    in_both = alone + SWITCHED**2 * _between(self.switched[w].T, inner)
+                for component, (value, fall), lengths in zip(own.components, values, hyper.lengths, strict=True):
                     pull = in_both if component.switches else alone
-                    by_site = 2 * (pull * covariance).sum(1)
-                    gradient += np.bincount(pair.a.kinds, by_site, minlength=len(self.works[w])).tolist()
+                    by_site = 2 * (pull * value).sum(1)
+                    gradient += np.bincount(own.pair.a.kinds, by_site, minlength=len(self.works[w])).tolist()
                     weighted = pull * fall
                     gradient += [
                         float((weighted * square).sum() / length**2)
-                        for square, length in zip(pair.squares(component), reach, strict=False)
+                        for square, length in zip(own.pair.squares(component), lengths, strict=False)
                     ]
         diagonal, energies = np.diagonal(inner), np.flatnonzero(rows.is_energy)
         in_time, in_energy = diagonal[~rows.is_energy].sum(), diagonal[energies].sum()
@@ -304,11 +291,41 @@ class Evidence:
         return float(value), np.array(gradient) + z / self.sigmas
 
 
+class _Seen:
+    """A work's sites that rows have shares of: those of time, or the few of power."""
+
+    def __init__(self, components: Sequence[Component], shares: Array, sites: Sites) -> None:
+        self.components = components
+        places = np.flatnonzero(shares.any(0))
+        # Most rows are of one block: of each work's shares, nearly all are nought.
+        self.shares = csr_array(shares[:, places])
+        own = sites.at(places)
+        self.pair = Pair(own, own)
+        self.masks = [self.pair.mask(component) for component in components]
+
+    def pieces(self, hyper: Hyper) -> list[tuple[Array, Array]]:
+        """Each component's covariances, and what their slope in log ℓₐ is of (Δₐ/ℓₐ)²."""
+        found = []
+        for component, mask, scales, lengths in zip(
+            self.components, self.masks, hyper.scales, hyper.lengths, strict=True
+        ):
+            s = np.asarray(scales)[self.pair.a.kinds]
+            both = s[:, None] * s[None, :]
+            value, fall = correlation(self.pair, component, mask, lengths)
+            found.append((value * both, fall * both))
+        return found
+
+
+def _between(weights: csr_array, symmetric: Array) -> Array:
+    """W S Wᵀ for sparse weights."""
+    return np.asarray(weights @ (weights @ symmetric).T)
+
+
 def _priors(components: Sequence[Component], kinds: int, axes: int) -> list[LogNormal]:
     found: list[LogNormal] = []
     for component in components:
         found += [component.scale] * kinds
-        found += [component.length] * axes if component.length else []
+        found += [component.length] * component.lengths(axes) if component.length else []
     return found
 
 

@@ -73,6 +73,7 @@ class Subject:
         label: a description for people.
         squares: whether its work grows with the square of a width.
         rearranged: whether the compiler may lay its data out otherwise in company than alone.
+        taps: how many products of a sum go with one width: those of a convolution's kernel.
     """
 
     id: str
@@ -82,6 +83,7 @@ class Subject:
     label: str = ""
     squares: bool = later(False)
     rearranged: bool = later(False)
+    taps: int = later(1)
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,8 @@ class NetFit:
     def __post_init__(self) -> None:
         if not self.subjects or not self.observations or len({s.id for s in self.subjects}) != len(self.subjects):
             raise ValueError("a fit has subjects, each once, and observations")
+        if not all(0 < s.taps < 2**26 for s in self.subjects):
+            raise ValueError("a subject's taps are out of reason")
         axes = [len(s.domain) for s in self.subjects]
         for observation in self.observations:
             for index, point in observation.blocks:
@@ -193,7 +197,7 @@ class NetFit:
             if len(hypers) != len(self.works):
                 raise ValueError(f"{len(hypers)} residuals for {len(self.works)} works")
             for members, hyper in zip(self.works, hypers, strict=True):
-                shape = [(len(members), axes[members[0]] if c.length else 0) for c in components]
+                shape = [(len(members), c.lengths(axes[members[0]])) for c in components]
                 if [(len(s), len(n)) for s, n in zip(hyper.scales, hyper.lengths, strict=True)] != shape:
                     raise ValueError("a residual does not fit its work")
         if (
@@ -315,9 +319,9 @@ class Spot:
 
 def works_of(subjects: Sequence[Subject]) -> tuple[tuple[int, ...], ...]:
     """The subjects of each work, by their places, in the order of appearance."""
-    works: dict[tuple[str, int], list[int]] = {}
+    works: dict[tuple[str, int, int], list[int]] = {}
     for index, subject in enumerate(subjects):
-        works.setdefault((subject.work, len(subject.domain)), []).append(index)
+        works.setdefault((subject.work, len(subject.domain), subject.taps), []).append(index)
     return tuple(tuple(members) for members in works.values())
 
 
@@ -355,10 +359,10 @@ class Rows:
         for w in range(len(self.works)):
             own = [i for i, (subject, _) in enumerate(atoms) if place[subject][0] == w]
             span = slice(own[0], own[-1] + 1) if own else slice(0, 0)
-            axes = len(subjects[self.works[w][0]].domain)
-            points = np.array([atoms[i][1] for i in own], dtype=float).reshape(len(own), axes)
+            first = subjects[self.works[w][0]]
+            points = np.array([atoms[i][1] for i in own], dtype=float).reshape(len(own), len(first.domain))
             self.spans.append(span)
-            self.sites.append(Sites(np.array([place[atoms[i][0]][1] for i in own], dtype=int), points))
+            self.sites.append(Sites(np.array([place[atoms[i][0]][1] for i in own], dtype=int), points, first.taps))
         metered = [i for i, o in enumerate(observations) if o.energy_j is not None]
         self.net = np.array([*range(len(observations)), *metered])
         self.is_energy = np.arange(len(self.net)) >= len(observations)
@@ -494,7 +498,7 @@ class State:
     def _blocks(self, kinds: Sequence[int], points: Sequence[Array]) -> Iterator[tuple[int, slice, Sites, Pair]]:
         for kind, at in zip(kinds, points, strict=True):
             work, place = self.fit._place[kind]
-            sites = Sites(np.full(len(at), place), np.asarray(at, dtype=float))
+            sites = Sites(np.full(len(at), place), np.asarray(at, dtype=float), self.fit.subjects[kind].taps)
             yield work, self.rows.spans[work], sites, Pair(sites, self.rows.sites[work])
 
     def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
@@ -540,14 +544,14 @@ class State:
         work, place = fit._place[kind]
         points = np.asarray(at, dtype=float)
         _, first, back = np.unique(tags_of(points), return_index=True, return_inverse=True)
-        sites = Sites(np.full(len(first), place), points[first])
+        sites = Sites(np.full(len(first), place), points[first], fit.subjects[kind].taps)
         span, count = rows.spans[work], len(sites)
         to_time, to_power = self.half_shares[:, span].T, self.half_metered[:, span].T
         g, p = np.empty(count), np.empty(count)
         rows_time, rows_power = np.empty((count, len(rows.net))), np.empty((count, len(rows.net)))
         for start in range(0, count, _CHUNK):
             part = slice(start, start + _CHUNK)
-            pair = Pair(Sites(sites.kinds[part], sites.points[part]), rows.sites[work])
+            pair = Pair(sites.at(part), rows.sites[work])
             kt = covariance(TIME, fit.time_hyper[work], pair)
             kp = covariance(*fit.power[work], pair)
             g[part], p[part] = kt @ self.toward_g[span], kp @ self.toward_p[span]

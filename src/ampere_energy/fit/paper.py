@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ampere_energy.fit.acquire import bounds, candidates, most_uncertain
+from ampere_energy.fit.acquire import most_uncertain
+from ampere_energy.fit.points import bounds, candidates
 from ampere_energy.fit.profile import KindFit, Quantity, learn
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.measure.measurement import Measurement, Record, pooled_error

@@ -143,8 +143,9 @@ def fit_mean(
     squared = list(squares) or [False] * len(domains)
     ends = np.cumsum([1, *(terms(len(domain), s) for domain, s in zip(domains, squared, strict=True))])
     columns = np.zeros((len(nets), ends[-1]))
+    tells_base = base is None and len({len(net) for net in nets}) > 1  # only nets of different sizes can tell
     for row, net in zip(columns, nets, strict=True):
-        row[0] = base is None and len({len(other) for other in nets}) > 1  # only nets of different sizes can tell
+        row[0] = tells_base
         for kind, point in net:
             at = np.array([point], dtype=float)
             own = features(at, squared[kind])[0]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -152,11 +153,15 @@ class Profile:
         """What is known of a kind, if anything."""
         return next((fit for fit in self.kinds if fit.kind == kind), None)
 
+    def plain(self) -> dict[str, Any]:
+        """What a file of it holds."""
+        return {"schema": SCHEMA, "profile": encode(self)}
+
     def save(self, path: str | Path) -> None:
         """Writes the profile; a crash leaves the old file or the new one, never a half."""
         path = Path(path)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
-        text = json.dumps({"schema": SCHEMA, "profile": encode(self)}, allow_nan=False, indent=1)
+        text = json.dumps(self.plain(), allow_nan=False, indent=1)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with beside.open("w") as file:

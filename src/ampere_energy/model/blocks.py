@@ -19,6 +19,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from ampere_energy.model.layers import (
+    CONVOLUTIONS,
     PARAMETRIC,
     Layer,
     Signal,
@@ -110,6 +111,11 @@ class Kind:
     def main(self) -> Layer:
         """The parametric layer."""
         return next(step for step in self.layers if step.op in PARAMETRIC)
+
+    @property
+    def taps(self) -> int:
+        """How many products of a sum go with one width: those of a convolution's kernel."""
+        return math.prod(self.main.ints("kernel")) if self.main.op in CONVOLUTIONS else 1
 
     @property
     def label(self) -> str:
@@ -227,6 +233,13 @@ class Fragment:
         more = [f"{others} more"] if others else []
         frozen = "" if self.program.trains else ", no backward"
         return f"{' + '.join([*parts, *more])}{f' @{shape}' if shape else ''}{frozen}"
+
+    @property
+    def taps(self) -> int:
+        """How many products of a sum go with one width: those of its largest convolution's kernel."""
+        values, calls = self.program.values, self.program.calls
+        kernels = [values[call.reads[1]].shape[2:] for call in calls if call.name.startswith("conv")]
+        return max((math.prod(map(settled, kernel)) for kernel in kernels), default=1)
 
     @property
     def opaque(self) -> bool:

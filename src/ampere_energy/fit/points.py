@@ -1,0 +1,51 @@
+"""Points of a domain to measure at: its corners, a grid over it, and chance."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+from ampere_energy.fit.physics import TILE_STEP
+from ampere_energy.model.blocks import Point
+from ampere_energy.model.variants import Domain
+
+GRID_LIMIT = 2500
+_EVERY = 4
+
+
+def bounds(domain: Domain) -> list[Point]:
+    """The corners of the domain, the largest first, since it decides whether the kind fits the device."""
+    return list(dict.fromkeys(itertools.product(*((r.high, r.low) for r in domain))))
+
+
+def candidates(domain: Domain) -> list[Point]:
+    """Every point of the domain, or an even grid of at most `GRID_LIMIT` where there are more."""
+    a_side = int(GRID_LIMIT ** (1 / len(domain)))
+    axes = []
+    for allowed in domain:
+        count = min(len(allowed), a_side)
+        places = {round(i * (len(allowed) - 1) / max(1, count - 1)) for i in range(count)}
+        axes.append([allowed[i] for i in sorted(places)])
+    return list(itertools.product(*axes))
+
+
+def drawn(domain: Domain, count: int, draw: random.Random) -> list[Point]:
+    """Random points of a domain, each once, every fourth of them round; all where there are few."""
+    if math.prod(map(len, domain)) <= count:
+        every = list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
+        return draw.sample(every, len(every))
+    points = [anywhere(domain, draw) for _ in range(count)]
+    points[_EVERY - 1 :: _EVERY] = [_round(point, domain) for point in points[_EVERY - 1 :: _EVERY]]
+    return list(dict.fromkeys(points))
+
+
+def anywhere(domain: Domain, draw: random.Random) -> Point:
+    """A random point of a domain."""
+    return tuple(r[draw.randrange(len(r))] for r in domain)
+
+
+def _round(point: Point, domain: Domain) -> Point:
+    """The multiples of 8 below, where the domain has them: people ask for those more often than chance would."""
+    even = (width - width % TILE_STEP for width in point)
+    return tuple(e if e in r else width for e, width, r in zip(even, point, domain, strict=True))
