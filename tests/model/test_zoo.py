@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from ampere_energy.errors import ModelError
+from ampere_energy.model.parse import parse_ref
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.zoo import resnets, sequences
 from ampere_energy.model.zoo.convnets import CLASSES
 from ampere_energy.model.zoo.families import FAMILIES, VOCABULARY, Family
@@ -137,3 +139,11 @@ def test_families_of_token_ids_know_their_vocabulary() -> None:
 def test_a_hidden_size_that_heads_do_not_divide() -> None:
     with pytest.raises(ModelError, match="multiple of 8"):
         sequences.transformer((2, 60), (16,))
+
+
+@pytest.mark.parametrize(
+    ("name", "taps"),
+    [("lenet5", (25, 25, 1, 1, 1)), ("har", (5, 5, 5, 1, 1)), ("lstm", (1,) * 4), ("resnet18", (9,) * 9 + (1,))],
+)
+def test_taps_are_those_of_the_convolutions(name: str, taps: tuple[int, ...]) -> None:
+    assert tuple(block.kind.taps for block in parse_ref(model_ref(name)).blocks) == taps

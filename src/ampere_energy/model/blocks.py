@@ -237,8 +237,9 @@ class Fragment:
     @property
     def taps(self) -> int:
         """How many products of a sum go with one width: those of its largest convolution's kernel."""
-        values, calls = self.program.values, self.program.calls
-        kernels = [values[call.reads[1]].shape[2:] for call in calls if call.name.startswith("conv")]
+        values = self.program.values
+        convolutions = [c for c in self.program.calls if c.name in MATRIX and c.name.startswith("conv")]
+        kernels = [values[read].shape[2:] for call in convolutions for read in call.reads[1:2]]
         return max((math.prod(map(settled, kernel)) for kernel in kernels), default=1)
 
     @property
