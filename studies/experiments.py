@@ -53,7 +53,10 @@ class Planned:
 
 
 def _plan(budget: str, without: tuple[Part, ...] = (), **inputs: tuple[str, tuple[int, ...]]) -> tuple[Planned, ...]:
-    """Each family aligned and not; phases of operators and the paper's campaign are recorded of one of the two."""
+    """Each family aligned and not; phases of operators and the paper's campaign are recorded of one of the two.
+
+    `lenet5` has no aligned members: its first layer is at most 6 wide.
+    """
     every = tuple(part for part in Part if part not in without)
     aligned = tuple(part for part in every if part not in (Part.OPERATORS, Part.PAPER))
     pairs = ((name, family, shape) for name, (family, shape) in inputs.items())
@@ -61,6 +64,7 @@ def _plan(budget: str, without: tuple[Part, ...] = (), **inputs: tuple[str, tupl
         Planned(f"{name}-{widths}", family, shape, step, budget, parts)
         for name, family, shape in pairs
         for widths, step, parts in (("aligned", 8, aligned), ("any", 1, every))
+        if step == 1 or family != "lenet5"
     )
 
 
