@@ -16,8 +16,8 @@ from ampere_energy.bundled.about import ROOT, About, Accuracy, Widths
 from ampere_energy.errors import RequestError
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.store import MeasurementLog
-from ampere_energy.model.parse import parse
-from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.parse import parse_ref
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.zoo.families import family
 from ampere_energy.plain import encode
@@ -95,8 +95,7 @@ def accuracy(profile: Profile, evaluation: Path) -> tuple[Widths, Accuracy]:
     """Which widths `ampere evaluate --json` drew, and how a profile fares on what it measured."""
     [record] = json.loads(evaluation.read_text())
     ref = model_ref("cnn5", input=INPUT, training=profile.training)
-    spec = parse(instantiate(ref), ref.input, training=ref.training, name="cnn5")
-    found = estimate_many(spec, profile, np.array([trial["widths"] for trial in record["trials"]]))
+    found = estimate_many(parse_ref(ref), profile, np.array([trial["widths"] for trial in record["trials"]]))
     measured = np.array([trial["measured_j"] for trial in record["trials"]])
     inside = (found.low_j <= measured) & (measured <= found.high_j)
     error = np.abs(found.energy_j / measured - 1)

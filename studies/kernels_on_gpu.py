@@ -20,9 +20,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from ampere_energy.fit.kernels import TILE
 from studies.freshness import ROOT
 
-BATCH, PIXELS, TAPS, TILE = 512, 32, 9, 64
+BATCH, PIXELS, TAPS = 512, 32, 9
 SHORTEST_US = 20
 RECORDED = ROOT / "data" / "h200-kernels" / "conv.jsonl.gz"
 
