@@ -25,7 +25,8 @@ from ampere_energy.fit.across import Across
 from ampere_energy.fit.campaign import profile
 from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.learn import learn
-from ampere_energy.fit.nets import NetFit, Subject
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Subject
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Traits, collect, traits_of
 from ampere_energy.fit.rules import Rules

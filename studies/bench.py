@@ -30,7 +30,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from ampere_energy.fit.campaign import profile
 from ampere_energy.fit.gp import fit
 from ampere_energy.fit.learn import learn
-from ampere_energy.fit.nets import NetFit, Observation
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Observation
 from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.model.source import instantiate, model_ref

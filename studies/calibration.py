@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.nets import CONTEXT_OWN, CONTEXT_POWER, CONTEXT_TIME
+from ampere_energy.fit.rows import CONTEXT_OWN, CONTEXT_POWER, CONTEXT_TIME
 from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block

@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "studies" / "results.json"
 METERS = "src/ampere_energy/measure/meters"
 
-ENGINE = tuple(f"src/ampere_energy/fit/{name}.py" for name in ("physics", "kernels", "nets", "learn"))
+FITTED = ("physics", "kernels", "observed", "rows", "posterior", "host", "nets", "learn")
+ENGINE = tuple(f"src/ampere_energy/fit/{name}.py" for name in FITTED)
 GUIDED = (
     *(f"src/ampere_energy/fit/{name}.py" for name in ("guide", "guided", "points", "rules")),
     "src/ampere_energy/measure/devices/simulated.py",
@@ -52,7 +53,7 @@ TESTED = {
         "src/ampere_energy/plain.py",
         "src/ampere_energy/fit/file.py",
         "src/ampere_energy/fit/profile.py",
-        "src/ampere_energy/fit/nets.py",
+        *(f"src/ampere_energy/fit/{name}.py" for name in ("observed", "rows", "posterior", "host", "nets")),
         "src/ampere_energy/predict/estimate.py",
     ),
     "approximate": (

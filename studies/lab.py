@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ampere_energy.fit import kernels, learn, nets
+from ampere_energy.fit import kernels, learn, nets, posterior, rows
 from ampere_energy.fit.gp import GaussianProcess, fit
-from ampere_energy.fit.nets import NetFit, Observation, Subject
+from ampere_energy.fit.host import HOST_BOUND
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Observation, Subject
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.steps import steps
 from ampere_energy.model.variants import WidthRange
@@ -81,7 +83,7 @@ def observe(lab: LabSet, row: Row, eager: bool) -> Observation:
     blocks = tuple((lab.kinds.index(b[0]), widths_of(b)) for b in row["chain"])
     wall = row.get("s") if eager else None
     # The variants of g_* have no host time of their own: where the device is idle, a step takes what the host takes.
-    host = wall if wall is not None and wall > learn._HOST_BOUND * row["sg"] else None
+    host = wall if wall is not None and wall > HOST_BOUND * row["sg"] else None
     return Observation(blocks, row["sg"], row.get("Jg"), TIME_ERROR, ENERGY_ERROR, host, wall)
 
 
@@ -92,7 +94,7 @@ def learnt(lab: LabSet, eager: bool = False) -> NetFit:
 
 def idle_w(rows: Sequence[Row]) -> float:
     """Power while waiting: what eager adds in joules over what it adds in seconds, where it adds much."""
-    waits = [(r["J"] - r["Jg"]) / (r["s"] - r["sg"]) for r in rows if "s" in r and r["s"] > learn._HOST_BOUND * r["sg"]]
+    waits = [(r["J"] - r["Jg"]) / (r["s"] - r["sg"]) for r in rows if "s" in r and r["s"] > HOST_BOUND * r["sg"]]
     return float(np.median(waits))
 
 
@@ -217,11 +219,12 @@ def run() -> dict[str, Any]:
 
 CANDIDATES = {
     "all components": {},
-    "no tiles": {"without": ("tile",)},
+    "no tiles": {"without": ("tile", "first", "last")},
+    "no tiles of one width": {"without": ("first", "last")},
     "no classes": {"without": ("class",)},
     "no near widths": {"without": ("near",)},
     "no phases": {"without": ("phase",)},
-    "shape and point only": {"without": ("tile", "class", "near", "phase", "common")},
+    "shape and point only": {"without": ("tile", "first", "last", "class", "near", "phase", "common")},
 }
 
 
@@ -229,7 +232,8 @@ CANDIDATES = {
 def components(without: Sequence[str] = ()) -> Iterator[None]:
     """The engine with some components of the residuals left out, for comparison only."""
     kept = {name: tuple(c for c in getattr(kernels, name) if c.name not in without) for name in ("TIME", "POWER")}
-    before = {(module, name): getattr(module, name) for module in (nets, learn) for name in kept}
+    modules = (nets, rows, posterior, learn)
+    before = {(module, name): getattr(module, name) for module in modules for name in kept if hasattr(module, name)}
     for module, name in before:
         setattr(module, name, kept[name])
     try:

@@ -143,7 +143,7 @@ def test_profile_estimate_and_evaluate_on_the_cpu_say_modelled(folder: Path) -> 
 def test_a_profile_of_an_older_schema_is_made_anew_from_its_log(folder: Path, tmp_path: Path) -> None:
     for name in ("sim.json", "sim.jsonl"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    older = (tmp_path / "sim.json").read_text().replace('"schema": 3', '"schema": 2', 1)
+    older = (tmp_path / "sim.json").read_text().replace('"schema": 4', '"schema": 3', 1)
     (tmp_path / "sim.json").write_text(older)
     done = ampere("estimate", "lenet5", "--profile", "sim.json", cwd=tmp_path)
     assert done.returncode == 2
@@ -445,7 +445,7 @@ SIM = ("--profile", "sim.json")
         (("estimate", "lenet5", "--profile", "absent.json"), 2, "profile absent.json cannot be read"),
         (("estimate", "lenet5", "--profile", "no-such-name"), 2, "make one with ampere profile"),
         (("estimate", "lenet5", "--profile", "cut.json"), 2, "profile cut.json is not JSON"),
-        (("estimate", "lenet5", "--profile", "newer.json"), 2, "newer.json has schema 4, this version reads 3"),
+        (("estimate", "lenet5", "--profile", "newer.json"), 2, "newer.json has schema 5, this version reads 4"),
         (("estimate", "lenet5", "--profile", "mine.py"), 2, "profile mine.py is not JSON"),
         (PROFILE, 2, "sim.jsonl holds measurements; go on with --resume"),
         ((*PROFILE, "--resume", "--fresh"), 2, "give one of them"),
@@ -491,7 +491,7 @@ def test_bad_input_is_one_line_with_the_exit_code(
 ) -> None:
     text = (folder / "sim.json").read_text()
     (folder / "cut.json").write_text(text[:1000])
-    (folder / "newer.json").write_text(text.replace('"schema": 3', '"schema": 4', 1))
+    (folder / "newer.json").write_text(text.replace('"schema": 4', '"schema": 5', 1))
     log = (folder / "sim.jsonl").read_bytes()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["ampere", *arguments])

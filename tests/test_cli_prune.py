@@ -154,7 +154,7 @@ def test_budgets_that_are_met_or_cannot_be(folder: Path) -> None:
     [
         (("prune", "mine.py:recurrent", "--input", "64,5,3", "--profile", "mine.json", "--budget", "50%"), 2, "LSTM"),
         (("prune", "lstm", "--profile", "nvidia-h200", "--budget", "50%"), 2, "of its LSTM layers; choose smaller"),
-        (("prune", "lenet5", "--profile", "nvidia-h200", "--budget", "50%"), 4, "nothing in nvidia-h200 covers lenet5"),
+        (("prune", "resnet34", "--profile", "nvidia-h200", "--budget", "50%"), 4, "covers resnet34"),
         (("profile", "mine.py:recurrent", "--input", "64,5,3", "--prunable"), 2, "ampere search --widths"),
         (("profile", *MODEL, "--prunable", "--vary"), 2, "--prunable with --vary"),
         (("prune", *KNOWN, "--budget", "half"), 2, "--budget half; give a share below 100%, such as 50%, or joules"),
@@ -196,4 +196,4 @@ def test_a_bundle_prunes_for_a_card_that_is_not_here() -> None:
     assert record["basis"] == "measured"
     assert record["after"]["training_flops"] < 0.4 * record["before"]["training_flops"]  # FLOPs fall faster there
     others = {(other["training"]["mode"], other["training"]["batch"]) for other in record["reward"]["others"]}
-    assert others >= {("graph", 128), ("eager", 512), ("graph", 512)}
+    assert others >= {("graph", 512), ("eager", 128), ("graph", 128)}

@@ -7,7 +7,7 @@ import pytest
 import ampere_energy
 from ampere_energy.decide.channels import channels_of
 from ampere_energy.decide.reward import reward
-from ampere_energy.fit.nets import Host
+from ampere_energy.fit.host import Host
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.model.parse import parse_ref

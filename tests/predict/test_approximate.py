@@ -13,7 +13,7 @@ from studies.freshness import RESULTS
 
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.fit.campaign import add, profile
-from ampere_energy.fit.nets import Host
+from ampere_energy.fit.host import Host
 from ampere_energy.fit.profile import Profile, load
 from ampere_energy.fit.references import Traits
 from ampere_energy.measure.devices.simulated import SimulatedDevice

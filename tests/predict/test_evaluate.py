@@ -7,7 +7,7 @@ from studies.additive import spec_of
 
 from ampere_energy.errors import RequestError
 from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.nets import Host
+from ampere_energy.fit.host import Host
 from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.model.source import model_ref

@@ -40,7 +40,7 @@ def choose(
     """The profile of a bundle that covers a model.
 
     Profiles of the model's own family come first, then eager ones, then those of aligned widths, which know these
-    better than one of any widths does.
+    better than one of any widths does, then those of the largest batch, which loads the device.
 
     Args:
         bundle: its name.
@@ -89,6 +89,7 @@ def _candidates(
             found[n].family != ref.source,
             modes.index(found[n].mode),
             found[n].widths is not Widths.ALIGNED,
+            -found[n].input[0],
             n,
         ),
     )

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.fit.guide import Offer, best
-from ampere_energy.fit.guided import REACH_90, Guided, observation
+from ampere_energy.fit.guided import REACH_90, Guided
 from ampere_energy.fit.learn import learn
-from ampere_energy.fit.nets import Net, NetFit, Observation
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference, collect
@@ -204,7 +205,8 @@ def refine(
     blocks: dict[Net, Block] = {((index, block.point),): block for (index, _), block in places}
     costs, done = {True: 2.0, False: 0.1}, 0
     offers = [(net, metered) for net in blocks for metered in (True, False) for _ in range(_REPEATS)]
-    while (reach := _reach(nets, asked)) > target and _narrows(nets, asked, target) and offers:
+    variance = _variance(nets, asked)
+    while (reach := _reach(nets, variance)) > target and _narrows(nets, len(asked), variance, target) and offers:
         ranked = [Offer(net, metered, costs[metered]) for net, metered in dict.fromkeys(offers)]
         chosen = best(nets, [asked], ranked, 1)[0]
         offers.remove((chosen.net, chosen.metered))
@@ -222,7 +224,8 @@ def refine(
         if seen is not None:
             profile = _with(profile, nets, [*nets.observations, seen], record.cost_s)
             nets = _joint(profile)
-        observe(done, _reach(nets, asked))
+            variance = _variance(nets, asked)
+        observe(done, _reach(nets, variance))
     return Refined(profile, reach, done, _limit(nets, target) if reach > target else None)
 
 
@@ -254,18 +257,22 @@ def _with(profile: Profile, nets: NetFit, observations: Sequence[Observation], c
     return replace(profile, nets=again, measurements=profile.measurements + 1, profile_s=profile.profile_s + cost_s)
 
 
-def _reach(nets: NetFit, asked: Net) -> float:
+def _variance(nets: NetFit, asked: Net) -> float:
+    """Of the logarithm of a network's energy."""
+    return float(nets.posterior([asked])[1, 1])
+
+
+def _reach(nets: NetFit, variance: float) -> float:
     """Half the 90 % interval of a network's energy, as a share."""
-    return float(REACH_90 * (nets.posterior([asked])[1, 1] + nets.scatter[1, 1]) ** 0.5)
+    return float(REACH_90 * (variance + nets.scatter[1, 1]) ** 0.5)
 
 
-def _narrows(nets: NetFit, asked: Net, target: float) -> bool:
+def _narrows(nets: NetFit, blocks: int, variance: float, target: float) -> bool:
     """Whether measuring blocks helps: until they are not what keeps the interval wider than the target."""
-    company = (len(asked) - 1) / len(asked)
+    company = (blocks - 1) / blocks
     own = company**2 * sum(deviation**2 for deviation in nets.own)
-    blocks = max(float(nets.posterior([asked])[1, 1]) - own, 0.0)
     left = (target / REACH_90) ** 2 - own - nets.scatter[1, 1]
-    return blocks > max(float(left), (_ENOUGH * target / REACH_90) ** 2)
+    return max(variance - own, 0.0) > max(float(left), (_ENOUGH * target / REACH_90) ** 2)
 
 
 def _repeats(nets: NetFit) -> float:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ampere_energy.fit.nets import Net, NetFit
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Net
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.threads import one_thread
 

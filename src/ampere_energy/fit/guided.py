@@ -2,8 +2,9 @@
 
 It opens with a fixed design, in shuffled order so that drift is not mistaken for width: every kind timed at its bounds
 and at a few widths in between, metered at three of them, and some whole members metered, which alone can tell what
-blocks cost in company. All as captured graphs where the device can; what the host takes to issue a step depends on its
-structure alone, and is timed at the same three widths. Then rounds of the most telling measurements (`guide`) over a
+blocks cost in company. All as captured graphs where the device can; what the host takes to issue a step is timed at
+some of these widths and of a few members: it scatters, and jumps where a library takes kernels that come in other
+numbers. Then rounds of the most telling measurements (`guide`) over a
 sample of the family's members, until their intervals are narrow enough, the time is spent, or the points are.
 
 All choices follow from the records alone, in their order, so a killed campaign resumes where it was.
@@ -22,25 +23,22 @@ import numpy as np
 
 from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
-from ampere_energy.fit.nets import Net, NetFit, Observation, Subject
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Net, Observation, observation, subject
 from ampere_energy.fit.points import anywhere, bounds, drawn
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.measure.measurement import (
     Measurement,
     Record,
     Timing,
-    Window,
     Workload,
-    durations,
-    energies,
     pooled_error,
     run_as,
 )
-from ampere_energy.model.blocks import AnyKind, Block, Fragment, ModelSpec, Point, in_mode
+from ampere_energy.model.blocks import AnyKind, Block, ModelSpec, Point, in_mode
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import (
-    Domain,
     Phase,
     Variant,
     WidthRange,
@@ -56,6 +54,8 @@ ROUND = 16
 REACH_90 = 1.645
 _INSIDE = 10
 _WHOLE = 2
+_ISSUED, _ISSUED_WHOLE = 5, 6
+"""At how many points of a kind, and of how many members, issuing a step is timed; milliseconds each."""
 _TRIED = 20
 _TRIED_WHOLE = 20
 _TIMINGS = 5
@@ -97,7 +97,7 @@ class Guided:
         widths = [self._widths(draw) for _ in range(QUESTIONS)]
         self.questions = list(dict.fromkeys(self._member(w) for w in widths))
         largest = tuple(r.high if v in self._varied else w for v, (r, w) in enumerate(self._each_width()))
-        self._wholes = [] if not spec.widths else [self._whole(w) for w in (largest, *widths[: _WHOLE - 1])]
+        self._wholes = [] if not spec.widths else [self._whole(w) for w in (largest, *widths[: _ISSUED_WHOLE - 1])]
         self._opening = self._design()
         self._records: list[tuple[Net, Record]] = []
         self._timed = [0]
@@ -242,17 +242,18 @@ class Guided:
             inside = [point for point in drawn(domain, _INSIDE * len(domain), draw) if point not in corners]
             points = [*corners, *inside]
             looked = list(dict.fromkeys((corners[0], corners[-1], *inside[:1])))
+            issued = list(dict.fromkeys((*looked, *inside)))[:_ISSUED] if self.captures else looked
             if not self.spec.widths:
-                points = looked = self._own(kind)
+                points = looked = issued = self._own(kind)
             metered += [Request(self._block(kind, point), True) for point in looked]
             if self.rules.timings:
-                timed += [Request(alone(kind, point), False) for point in looked]
-                timed += [Request(self._block(kind, point), False) for point in points if point not in looked]
+                timed += [Request(alone(kind, point), False) for point in issued]
+                timed += [Request(self._block(kind, point), False) for point in points if point not in issued]
             else:
                 metered += [Request(self._block(kind, point), True) for point in points if point not in looked]
         members = [whole for whole in dict.fromkeys(self._wholes) if whole]
         wholes = [Request(whole, False) for whole in members if self.captures and self.rules.timings]
-        wholes += [Request(self._captured(whole), True) for whole in members]
+        wholes += [Request(self._captured(whole), True) for whole in members[:_WHOLE]]
         bundles = self._bundles()
         wholes += [Request(bundle, False) for bundle in bundles if self.rules.timings]
         wholes += [Request(self._captured(bundle), True) for bundle in bundles[:1]]
@@ -381,33 +382,3 @@ class Guided:
             spent.setdefault((len(net) > 1, isinstance(record, Measurement)), []).append(record.cost_s)
         known = {of: statistics.median(costs) for of, costs in spent.items() if sum(costs) > 0}
         return {(whole, metered): known.get((whole, metered), _USUAL_COST[metered]) for whole, metered in _MEASURED}
-
-
-def subject(kind: AnyKind, domain: Domain) -> Subject:
-    """A kind as the fit sees it."""
-    squares = isinstance(kind, Fragment)  # several layers of one width multiply it with itself
-    main = kind.main if isinstance(kind, Fragment) else kind.main.op
-    rearranged = kind.training.mode is Mode.COMPILE and main == "conv2d"
-    label = f"{kind.role} {kind.label}"
-    return Subject(kind.id, kind.work, kind.structure, domain, label, squares, rearranged, kind.taps)
-
-
-def observation(net: Net, record: Record, energy_error: float, waits: bool) -> Observation | None:
-    """A record as the fit sees it; None where nothing ran. Captured steps do not wait for the host."""
-    if record.infeasible is not None:
-        return None
-    apart = isinstance(record.workload, Variant) and record.workload.apart
-    if isinstance(record, Timing):
-        assert record.device_s is not None
-        host_s, wall_s = (record.host_s, record.wall_s) if waits else (None, None)
-        return Observation(net, record.device_s, None, 0.0, host_s=host_s, wall_s=wall_s, apart=apart)
-    windows = record.busy or record.windows
-    time_s, energy_j = _median(durations, windows), _median(energies, windows)
-    error = record.time_std_s / record.time_s
-    if not (waits and record.busy):
-        return Observation(net, time_s, energy_j, error, energy_error, apart=apart)
-    return Observation(net, time_s, energy_j, error, energy_error, record.host_s, record.time_s, apart)
-
-
-def _median(values: object, windows: Sequence[Window]) -> float:
-    return float(np.median(values(windows)))  # type: ignore[operator]

@@ -20,6 +20,8 @@ classes, their scales shrink, and nothing is lost but a little evidence.
 
 Another kernel takes another power too: the components of time that tell of kernels switching are, at a fixed part of
 their scales, components of power as well. A few meterings could not tell how rough power is; many timings tell it.
+Power also steps with tiles of one width alone, the first or the last: that of an LSTM follows its hidden width,
+whatever it reads.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class Component:
 
     Attributes:
         shared: joins blocks of one work, else of one kind.
-        same: what two blocks must agree in: nothing, `tile`, `class` or `point`.
+        same: what two blocks must agree in: nothing, `tile`, that of the `first` or `last` width, `class` or `point`.
         octaves: distances are in log₂ of the widths, else in widths.
         scale: prior of the standard deviation.
         length: prior of the lengthscales; None where only the same point counts.
@@ -84,6 +86,8 @@ POWER = (
     Component("shape", False, "", True, LogNormal(0.08, 0.7), LogNormal(0.7, 0.7)),
     Component("common", True, "", True, LogNormal(0.05, 1.0), LogNormal(0.7, 0.7)),
     Component("tile", True, "tile", True, LogNormal(0.03, 1.0), LogNormal(0.35, 0.7)),
+    Component("first", True, "first", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7)),
+    Component("last", True, "last", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7)),
     Component("point", False, "point", True, LogNormal(0.01, 1.0), None),
 )
 """Of the logarithm of power, which is smoother than time, beside what it has of time's."""
@@ -154,7 +158,14 @@ class Sites:
         """For each sort of sameness, one number that agrees exactly for blocks that agree."""
         whole = np.round(self.points)
         classes = np.sum([whole % divisor == 0 for divisor in CLASSES], axis=0)
-        return {"tile": tags_of(np.ceil(self.points / TILE)), "class": tags_of(classes), "point": tags_of(self.points)}
+        cells = np.ceil(self.points / TILE)
+        return {
+            "first": tags_of(cells[:, :1]),
+            "last": tags_of(cells[:, -1:]),
+            "tile": tags_of(cells),
+            "class": tags_of(classes),
+            "point": tags_of(self.points),
+        }
 
 
 def _turned(cosine: Array) -> Array:

@@ -13,24 +13,16 @@ from functools import partial, reduce
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.lapack import dpotri
-from scipy.optimize import minimize, nnls
+from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from ampere_energy.fit.gp import LogNormal
-from ampere_energy.fit.kernels import POWER, SWITCHED, TIME, Component, Hyper, Pair, Sites, correlation
-from ampere_energy.fit.nets import (
-    CONTEXT_OWN,
-    Host,
-    Net,
-    NetFit,
-    Observation,
-    Rows,
-    Subject,
-    scatter_of,
-    start,
-    works_of,
-)
+from ampere_energy.fit.host import learn_host
+from ampere_energy.fit.kernels import POWER, SWITCHED, TIME, Component, Hyper, Pair, Sites, correlation, with_switches
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Net, Observation, Subject, works_of
 from ampere_energy.fit.physics import Array, Mean, fit_mean
+from ampere_energy.fit.rows import CONTEXT_OWN, Mode, Rows, scatter_of
 from ampere_energy.fit.threads import one_thread
 from ampere_energy.model.blocks import Point
 
@@ -45,13 +37,11 @@ ResNet-18 costs a third less than its blocks where they were compiled in the wro
 right one, as measured; which of the two Inductor takes for a whole is a rule of its own (`data/h200-whole`).
 """
 _ITERATIONS = 60
+_ROUNDS = 2
+_SAME = 0.05
+"""Shares of sums that change by less are not worth climbing again for."""
 _TIMINGS = 800
 """The most timings that hyperparameters are learnt from: the work grows with their cube."""
-_HOST_BOUND = 1.3
-_HOST_SPREAD = 0.1
-"""How much one measurement of host time scatters where too few were made to tell."""
-_HOST_PRIOR = 2
-"""How many measurements that is worth."""
 _LEAN = 0.3
 _BASE = 0.8
 """The largest part of the shortest step that may be base."""
@@ -81,7 +71,10 @@ def learn(
     evidence = Evidence(subjects, rows, own_context(subjects, observations))
     theta = evidence.pack(before) if before is not None else evidence.usual
     with one_thread():
-        theta = evidence.climb(theta, iterations)
+        for _ in range(_ROUNDS if iterations else 0):
+            if evidence.linearise(theta) < _SAME:
+                break
+            theta = evidence.climb(theta, iterations)
     time_hyper, power_hyper, noise, own, carried = evidence.unpack(theta)
     return NetFit(
         tuple(subjects),
@@ -170,21 +163,14 @@ def _total(mean: Mean, net: Sequence[tuple[int, Point]], base: bool = True) -> f
 
 
 class Evidence:
-    """The negative log posterior of all hyperparameters θ (logarithms) and its gradient."""
+    """The negative log posterior of all hyperparameters θ (logarithms) and its gradient, once linearised."""
 
     def __init__(self, subjects: Sequence[Subject], rows: Rows, own: tuple[LogNormal, LogNormal]) -> None:
         self.rows = rows
         self.works = works_of(subjects)
         self.axes = [len(subjects[members[0]].domain) for members in self.works]
-        shares, self.targets = rows.linearised(*start(rows))
         self.context = rows.context(rows, (0.0, 0.0))
         self.of_own = [rows.context(rows, only) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
-        metered = shares * rows.is_energy[:, None]
-        self.parts = [
-            [_Seen(components, of[:, span], sites) for span, sites in zip(rows.spans, rows.sites, strict=True)]
-            for components, of in ((TIME, shares), (POWER, metered))
-        ]
-        self.switched = [csr_array(metered[:, span]) for span in rows.spans]
         priors = [
             prior
             for components in (TIME, POWER)
@@ -194,6 +180,24 @@ class Evidence:
         priors += [*NOISE, *own, CARRIED]
         self.medians = np.log([p.median for p in priors])
         self.sigmas = np.array([p.sigma for p in priors])
+        self.shares = np.zeros((len(rows.net), len(rows.atoms)))
+
+    def linearise(self, theta: Array) -> float:
+        """Takes sums to be linear where θ says that their blocks stand; the most that any share of a sum changed."""
+        time_hyper, power_hyper, noise, own, carried = self.unpack(theta)
+        power = [with_switches(TIME, t, POWER, p) for t, p in zip(time_hyper, power_hyper, strict=True)]
+        mode = Mode(self.rows, time_hyper, power, own, scatter_of(noise, carried))
+        change = float(np.abs(mode.shares - self.shares).max())
+        self.shares, self.targets = mode.shares, mode.targets
+        self.parts = [
+            [
+                _Seen(components, of[:, span], sites)
+                for span, sites in zip(self.rows.spans, self.rows.sites, strict=True)
+            ]
+            for components, of in ((TIME, mode.shares), (POWER, mode.metered))
+        ]
+        self.switched = [csr_array(mode.metered[:, span]) for span in self.rows.spans]
+        return change
 
     @property
     def usual(self) -> Array:
@@ -231,8 +235,6 @@ class Evidence:
 
     def climb(self, theta: Array, iterations: int) -> Array:
         """The best θ reached."""
-        if iterations == 0:
-            return theta
         bounds = [(m - 5 * s, m + 5 * s) for m, s in zip(self.medians, self.sigmas, strict=True)]
         result = minimize(
             self, theta, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations, "ftol": 1e-6}
@@ -327,33 +329,3 @@ def _priors(components: Sequence[Component], kinds: int, axes: int) -> list[LogN
         found += [component.scale] * kinds
         found += [component.length] * component.lengths(axes) if component.length else []
     return found
-
-
-def learn_host(subjects: Sequence[Subject], observations: Sequence[Observation]) -> Host | None:
-    """Host times by structure; None where no observation has one."""
-    seen = [(o, o.host_s) for o in observations if o.host_s is not None]
-    if not seen:
-        return None
-    names = list(dict.fromkeys(subjects[kind].structure for o, _ in seen for kind, _ in o.blocks))
-    several = len({len(o.blocks) for o, _ in seen}) > 1
-    counts = np.zeros((len(seen), 1 + len(names)))
-    for row, (o, _) in zip(counts, seen, strict=True):
-        row[0] = several
-        for kind, _ in o.blocks:
-            row[1 + names.index(subjects[kind].structure)] += 1
-    seconds = np.array([s for _, s in seen])
-    weights, _ = nnls(counts / seconds[:, None], np.ones(len(seen)))
-    misses = counts @ weights / seconds - 1
-    free = max(0, len(seen) - int(np.count_nonzero(weights)))
-    seen_spread = 1.4826 * float(np.median(np.abs(misses))) * math.sqrt(len(seen) / max(free, 1))
-    gaps = [
-        o.wall_s - o.time_s
-        for o, host_s in seen
-        if o.wall_s is not None and len(o.blocks) > 1 and host_s < _HOST_BOUND * o.time_s
-    ]
-    return Host(
-        base_s=float(weights[0]),
-        structures=tuple(zip(names, weights[1:].tolist(), strict=True)),
-        spread=math.sqrt((_HOST_PRIOR * _HOST_SPREAD**2 + free * seen_spread**2) / (_HOST_PRIOR + free)),
-        gap_s=max(0.0, min(gaps, default=0.0)),
-    )

@@ -18,8 +18,9 @@ import torch
 from ampere_energy.errors import AmpereError, FileError
 from ampere_energy.fit.file import AGAIN, SCHEMA, contents, read
 from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
-from ampere_energy.fit.nets import CONTEXT_TIME, NetFit
+from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.references import PER_KIND, Reference
+from ampere_energy.fit.rows import CONTEXT_TIME
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
 from ampere_energy.model.blocks import Kind, Point
 from ampere_energy.model.training import Training
@@ -258,8 +259,7 @@ def _check_nets(nets: NetFit) -> None:
     if nets.host is not None and not (nets.host.spread <= 10 and nets.host.base_s + nets.host.gap_s <= 1e6):
         raise ValueError("host times out of reason")
     with np.errstate(all="ignore"):
-        state = nets._state
-        norm = float(np.linalg.norm(state.factor.T @ state.alpha))
+        norm = float(np.linalg.norm(nets.joint.factor.T @ nets.joint.alpha))
     # No residual g(x) exceeds √k(x, x) · ‖g‖, and ‖g‖² ≤ αᵀ K α: the exponentials below stay far from overflow.
     if not math.sqrt(widest + CONTEXT_TIME**2) * norm <= _FARTHEST:
         raise ValueError("its observations contradict its hyperparameters beyond any doubt")

@@ -18,8 +18,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from ampere_energy.errors import CoverageError, FileError
-from ampere_energy.fit.nets import NetFit, Prediction
+from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.physics import Array
+from ampere_energy.fit.posterior import Prediction
 
 _SURE = 1e-3
 

@@ -17,8 +17,9 @@ from scipy.linalg import block_diag
 
 from ampere_energy.errors import FileError, RequestError
 from ampere_energy.fit.across import Across, Guess
-from ampere_energy.fit.nets import NetFit, Prediction
+from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.physics import Array
+from ampere_energy.fit.posterior import Prediction
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference, Traits, spread_out, traits_of
 from ampere_energy.fit.steps import Steps, whole

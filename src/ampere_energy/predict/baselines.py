@@ -19,7 +19,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ampere_energy.fit.guided import Guided
-from ampere_energy.fit.nets import Net, NetFit, Observation
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Net, Observation
 from ampere_energy.fit.physics import Array, fit_mean
 from ampere_energy.fit.references import traits_of
 from ampere_energy.fit.steps import host_time

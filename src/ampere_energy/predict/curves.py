@@ -9,7 +9,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ampere_energy.fit.nets import Net, NetFit
+from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Net
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.profile import KindFit, Profile, Quantity
 from ampere_energy.fit.steps import steps
