@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 
+import ampere_energy
 from ampere_energy.cli import main
 from ampere_energy.measure.store import MeasurementLog
 
@@ -175,6 +176,19 @@ def test_refine_add_and_within(folder: Path, tmp_path: Path) -> None:
     assert resumed["complete"]
     again = answer("estimate", *model, "--profile", "p.json", cwd=tmp_path)["interval_j"]
     assert again[1] / again[0] < high / low  # what was added counts after resuming, too
+
+
+def test_what_is_not_the_profiled_device_is_refused_before_it_measures(tmp_path: Path) -> None:
+    answer("profile", "lenet5", "--device", "simulated:0.01", "--points", "3", "--out", "p.json", cwd=tmp_path)
+    done = ampere("measure", "lenet5", "--device", "simulated:0.02", "--add-to", "p.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert not done.stdout
+    assert "measure as it was profiled: --device, --threads and --meter" in done.stderr
+
+
+def test_the_version_is_told() -> None:
+    done = ampere("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"ampere {ampere_energy.__version__}\n", "")
 
 
 def test_a_report_overwrites_nothing_it_is_about(folder: Path) -> None:

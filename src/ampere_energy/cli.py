@@ -28,15 +28,20 @@ app = typer.Typer(
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer carries a click of its own and does not name this one
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"ampere {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:
-    """Answers `--version`; `main` accepts `--debug` anywhere on the line."""
-    if version:
-        print(f"ampere {__version__}")
-        raise typer.Exit
+    """`main` accepts `--debug` anywhere on the line."""
 
 
 for command in (models, devices, profiles, parse, profile, estimate, measure, evaluate, search, prune, report):

@@ -23,6 +23,15 @@ def card() -> Space:
     return space_of("cnn5", [learnt], ranges=ranges, example=model_ref("cnn5", input=(1, 3, 64, 64)))
 
 
+def test_paths_may_end_on_a_bound() -> None:
+    """exp(log 8) is a little less than 8, which a profile of widths from 8 on does not cover."""
+    learnt = load_bundled("nvidia-h200", "cnn5-128x3x64x64-graph-aligned")
+    ranges = [WidthRange(8, 8 * n, 8) for n in (2, 4, 4, 4)]
+    space = space_of("cnn5", [learnt], ranges=ranges, example=model_ref("cnn5", input=(1, 3, 64, 64)))
+    smallest = float(space.estimate([next(iter(space.members()))]).energy_j[0])
+    assert descend(space, budget_j=1.01 * smallest).member.energy_j <= 1.01 * smallest
+
+
 def test_it_finds_nearly_the_best_of_all_members(card: Space) -> None:
     refs, parameters = list(card.members()), proxy(card, "params")
     energies, scores = card.estimate(refs).energy_j, np.array([parameters(ref) for ref in refs])

@@ -9,7 +9,7 @@ from studies import lab
 from studies.experiments import DATA
 
 from ampere_energy.fit.host import learn_host
-from ampere_energy.fit.kernels import POWER, TIME, Hyper, tags_of
+from ampere_energy.fit.kernels import POWER, TIME, Hyper, Pair, Sites, covariance, tags_of
 from ampere_energy.fit.learn import Evidence, learn, means, own_context
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Observation, Subject
@@ -127,6 +127,16 @@ def test_kernels_that_switch_with_the_phase_of_a_sum_are_learnt() -> None:
         found = learn(subjects, seen).predict([1], [np.array(asked, dtype=float)])
         errors.append(np.abs(np.log(found.time_s / truth)).mean())
     assert errors[1] < 0.5 * errors[0], errors
+
+
+def test_phases_do_not_count_across_32_channels_read() -> None:
+    """Where up to 32 are read cuDNN has no slow kernel to switch to."""
+    (phase,) = (i for i, component in enumerate(TIME) if component.name == "phase")
+    sites = Sites(np.zeros(3, dtype=int), np.array([[32.0, 24.0], [40.0, 24.0], [48.0, 88.0]]), 9)
+    hyper = Hyper(((0.1,),), ((0.5, 0.5, 0.5, 0.5),))
+    found = covariance(TIME[phase : phase + 1], hyper, Pair(sites, sites))
+    assert found[0, 1] == found[0, 2] == 0
+    assert found[1, 2] > 0
 
 
 def test_a_kernel_twenty_times_as_slow_is_not_taken_for_what_company_costs() -> None:

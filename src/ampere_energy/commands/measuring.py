@@ -24,7 +24,7 @@ from ampere_energy.commands.options import (
     Widths,
 )
 from ampere_energy.commands.output import err, say, show
-from ampere_energy.errors import DeviceError
+from ampere_energy.errors import DeviceError, RequestError
 
 
 def measure(
@@ -53,8 +53,15 @@ def measure(
     from ampere_energy.show.plainly import measurement_json
     from ampere_energy.show.tables import measurement_table
 
+    if taught is not None and threads is None:
+        threads = int(dict(taught.device.details).get("threads", 0)) or None
     busy = busy_words(device)
     with device_of(device, meter, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
+        if taught is not None and (opened.info, opened.meter) != (taught.device, taught.meter):
+            raise RequestError(
+                f"{add_to} was made on {taught.device} with {taught.meter}, this is {opened.info} with {opened.meter}",
+                "measure as it was profiled: --device, --threads and --meter",
+            )
         result = opened.measure(ref, REPORT)
     if result.infeasible is not None:
         smaller = "memory" in result.infeasible.lower()

@@ -196,7 +196,7 @@ class _Problem:
         at = low + (high - low) * draw.uniform(size=(STARTS, len(low)))
         at[0] = (low + high) / 2
         for reach in np.geomspace(_FIRST, _LAST, STEPS):
-            loss, excess, limit = self._slopes(np.exp(at))
+            loss, excess, limit = self._slopes(self._widths(at))
             square = np.maximum((limit**2).sum(1), 1e-30)
             along = (loss * limit).sum(1) / square
             near = np.abs(excess) < 4 * reach * np.sqrt(square)
@@ -204,7 +204,11 @@ class _Problem:
             tangent = -(loss - np.where(outside, along, 0.0)[:, None] * limit)
             back = np.where(outside, -excess / square, 0.0)[:, None] * limit
             at = np.clip(at + _shortened(tangent, reach) + _capped(back, 2 * reach), low, high)
-        return np.asarray(np.exp(at))
+        return self._widths(at)
+
+    def _widths(self, logarithms: Array) -> Array:
+        """Of logarithms within the bounds; rounding may take those on a bound a little outside."""
+        return np.clip(np.exp(logarithms), self._low, self._high)
 
     def rounded(self, ends: Array) -> list[tuple[float, ...]]:
         """The members around the ends of the paths, each once, and the smallest and the largest of all."""

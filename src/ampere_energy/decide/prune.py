@@ -132,11 +132,12 @@ def _unreachable(
         waits = 100 * (1 - original.busy)
         reasons.append(f"the device waits for the host {waits:.0f} % of a step, which no width changes")
     where = " at the interval's upper end" if upper else ""
+    remedies = ["raise the budget"]
+    remedies += ["give a smaller --step"] if aim.step > 1 else []
+    remedies += ["aim at the mean with --mean"] if upper and by_mean else []
     return (
         f"a budget of {aim.budget} cannot be met: the best reachable is {reached}{where}, {'; '.join(reasons)}",
-        "raise the budget"
-        + (", give a smaller --step" if aim.step > 1 else "")
-        + (", or aim at the mean with --mean" if upper and by_mean else ""),
+        " or ".join(remedies),
     )
 
 

@@ -8,12 +8,13 @@ widths by a Matérn-5/2 correlation, in octaves or in plain widths:
     tile     one work, same cell of 64, octaves         work comes in tiles: a width of 65 costs as 128
     near     one work, plain widths                     kernels switch over from one width to the next …
     class    one work, same divisibility, plain widths  … and do so apart for multiples of 32, of 8, of 4, and others
-    phase    one work, plain widths and their phases    sums of taps · width products come in steps of 64 …
+    phase    one work, first width up to 32, 64 or more, sums of taps · width products come in steps of 64 …
+             plain widths and their phases
     point    the same widths only                       roughness that no neighbour tells
 
 … and a library that weighs kernels against each other switches back and forth with the steps: cuDNN takes for the
 gradient of a 3×3 convolution's input one kernel where 9 · width is just over a multiple of 64, and one four times as
-slow where it is just under (`docs/decisions/020-phases.md`).
+slow where it is just under (`docs/decisions/020-phases.md`); and it does so only where over 32 channels are read.
 
 Scales are learnt for each kind and lengths for each work, under log-normal priors. Where a device shows no tiles or
 classes, their scales shrink, and nothing is lost but a little evidence.
@@ -38,6 +39,7 @@ from ampere_energy.fit.gp import LogNormal
 from ampere_energy.fit.physics import Array
 
 TILE = 64
+CELL = 32
 OCTAVES = 4.0
 CLASSES = (4, 8, 32)
 """Divisors whose multiples have kernels of their own: four heads of an attention want 8 numbers each, say."""
@@ -51,7 +53,8 @@ class Component:
 
     Attributes:
         shared: joins blocks of one work, else of one kind.
-        same: what two blocks must agree in: nothing, `tile`, that of the `first` or `last` width, `class` or `point`.
+        same: what two blocks must agree in: nothing, `tile`, that of the `first` or `last` width, the
+            first's `cell`, `class` or `point`.
         octaves: distances are in log₂ of the widths, else in widths.
         scale: prior of the standard deviation.
         length: prior of the lengthscales; None where only the same point counts.
@@ -78,7 +81,7 @@ TIME = (
     Component("tile", True, "tile", True, LogNormal(0.08, 1.0), LogNormal(0.35, 0.7)),
     Component("near", True, "", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
     Component("class", True, "class", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
-    Component("phase", True, "", False, LogNormal(0.01, 2.0), LogNormal(0.5, 0.7), True, True),
+    Component("phase", True, "cell", False, LogNormal(0.01, 2.0), LogNormal(0.5, 0.7), True, True),
     Component("point", False, "point", True, LogNormal(0.03, 1.0), None, True),
 )
 """Of the logarithm of time. Phases are believed in where they show, and cost nothing where they do not."""
@@ -161,6 +164,7 @@ class Sites:
         cells = np.ceil(self.points / TILE)
         return {
             "first": tags_of(cells[:, :1]),
+            "cell": tags_of(np.ceil(np.minimum(self.points[:, :1], TILE + 1) / CELL)),
             "last": tags_of(cells[:, -1:]),
             "tile": tags_of(cells),
             "class": tags_of(classes),

@@ -29,7 +29,8 @@ def reward_words(reward: Reward) -> list[str]:
         told.append("most of the step does not follow the widths that can go: a larger batch may help")
     for other in reward.others:
         how = "without waiting for the host, as with --mode graph," if other.inferred else f"at {other.training}"
-        costs = f"a sample takes {si(other.sample_j, 'J')}, not {si(here.sample_j, 'J')}"
+        there, own = si(other.sample_j, "J"), si(here.sample_j, "J")
+        costs = f"a sample takes {there}, not {own}" if there != own else f"a sample takes {own} as well"
         told.append(f"{how} it saves {percent(other.saves)}, and {costs}")
     if reward.idle_widths:
         named = ", ".join(reward.idle_widths[:4]) + (", …" if len(reward.idle_widths) > 4 else "")
