@@ -155,6 +155,7 @@ def test_budgets_that_are_met_or_cannot_be(folder: Path) -> None:
         (("prune", "mine.py:recurrent", "--input", "64,5,3", "--profile", "mine.json", "--budget", "50%"), 2, "LSTM"),
         (("prune", "lstm", "--profile", "nvidia-h200", "--budget", "50%"), 2, "of its LSTM layers; choose smaller"),
         (("prune", "resnet34", "--profile", "nvidia-h200", "--budget", "50%"), 4, "covers resnet34"),
+        (("prune", "har", "--widths", "5,5,5,5", "--profile", "nvidia-h200", "--budget", "50%"), 4, "multiples of 8"),
         (("profile", "mine.py:recurrent", "--input", "64,5,3", "--prunable"), 2, "ampere search --widths"),
         (("profile", *MODEL, "--prunable", "--vary"), 2, "--prunable with --vary"),
         (("prune", *KNOWN, "--budget", "half"), 2, "--budget half; give a share below 100%, such as 50%, or joules"),

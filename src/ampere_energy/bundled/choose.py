@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ampere_energy.bundled.about import About, Widths, entries, load_bundled
 from ampere_energy.errors import CoverageError
 from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.physics import TILE_STEP
 from ampere_energy.fit.profile import Profile
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef, model_ref
@@ -111,6 +112,9 @@ def _covered(block: Block, nets: NetFit) -> bool:
 
 
 def _listed(found: Mapping[str, About], family: str) -> str:
-    texts = [str(about) for _, about in sorted(found.items(), key=lambda item: (item[1].family != family, item[0]))]
+    """What a bundle has of a family, or else of all."""
+    own = {name: about for name, about in found.items() if about.family == family} or found
+    texts = [str(about) for _, about in sorted(own.items())]
     more = len(texts) - _MOST_NAMED
-    return " / ".join(texts[:_MOST_NAMED]) + (f" and {more} more (see ampere profiles)" if more > 0 else "")
+    aligned = f" (aligned: multiples of {TILE_STEP})" if any(a.widths is Widths.ALIGNED for a in own.values()) else ""
+    return " / ".join(texts[:_MOST_NAMED]) + (f" and {more} more (see ampere profiles)" if more > 0 else "") + aligned
