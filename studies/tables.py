@@ -319,7 +319,7 @@ def on_a_card(result: dict[str, Any]) -> list[str]:
         refined, rank = scores.get("refined", {}).get("mape"), scores["ampere"]["spearman"]
         cells = [
             _asked(_percent(scores["ampere"]["mape"]), scores["ampere"]["mape"] <= asked),
-            _percent(asked, 0) if told_apart else f"{_percent(asked)} (1.5 × floor)",
+            _percent(asked, 0) if told_apart else f"{_percent(asked)} ({HARDLY_DIFFER} × floor)",
             _asked(f"{rank:.3f}", rank >= 0.98 or not told_apart), "0.98" if told_apart else "–",
             "–" if refined is None else _asked(_percent(refined), refined <= 0.03), "3 %",
             _asked(f"{found['wall_s']:.0f} s", found["wall_s"] <= 120), "120 s",

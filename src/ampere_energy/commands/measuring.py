@@ -49,12 +49,13 @@ def measure(
     ref = ref_of(model, input, widths, training_of(optimizer, mode, precision, channels_last, accumulate))
     taught = load_profile(add_to) if add_to else None
     spec = spec_of(ref) if taught else None
+    from ampere_energy.measure.devices import threads_of
     from ampere_energy.measure.measurement import REPORT
     from ampere_energy.show.plainly import measurement_json
     from ampere_energy.show.tables import measurement_table
 
     if taught is not None and threads is None:
-        threads = int(dict(taught.device.details).get("threads", 0)) or None
+        threads = threads_of(taught.device)
     busy = busy_words(device)
     with device_of(device, meter, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
         if taught is not None and (opened.info, opened.meter) != (taught.device, taught.meter):

@@ -71,6 +71,12 @@ def reopen(info: DeviceInfo, meter: MeterInfo) -> Device:
     about, settings = dict(info.details), dict(meter.details)
     if info.name == "simulated":
         return open_device(f"simulated:{about.get('noise', '0')}")
-    watts, threads = settings.get("watts per core"), about.get("threads")
+    watts = settings.get("watts per core")
     request = f"cputime:{watts}" if watts else meter.name
-    return open_device(info.name, meter=request, threads=int(threads) if threads else None)
+    return open_device(info.name, meter=request, threads=threads_of(info))
+
+
+def threads_of(info: DeviceInfo) -> int | None:
+    """How many threads torch had there; None where the device does not say."""
+    threads = dict(info.details).get("threads")
+    return int(threads) if threads else None
