@@ -1,9 +1,10 @@
-"""Which kernels cuDNN takes for a convolution from one width to the next: on a machine with an NVIDIA card,
+"""Which kernels cuDNN takes from one width to the next: on a machine with an NVIDIA card,
 
-    python -m studies.kernels_on_gpu RESULT.jsonl
+    python -m studies.kernels_on_gpu conv|conv1d|lstm RESULT.jsonl
 
-A 3×3 convolution with batch norm, ReLU and pooling (the second block of `cnn5`) at batch 512 over lines of widths: one
-training step's time, and each kernel that takes more than 20 µs of it. `decisions/020-phases.md` says what it shows.
+The second block of `cnn5`, the last two convolutions of `har` and an LSTM layer, each by itself at the batch that is
+recorded of its family, over lines of widths: one training step's time, and each kernel that takes more than 20 µs of
+it. `decisions/020-phases.md` and `decisions/022-strips.md` say what they show.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import gzip
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,27 +21,75 @@ from typing import Any
 import torch
 from torch import nn
 
-from ampere_energy.fit.kernels import TILE
+from ampere_energy.fit.kernels import FILLED, TILE
 from studies.freshness import ROOT
 
-BATCH, PIXELS, TAPS = 512, 32, 9
 SHORTEST_US = 20
-RECORDED = ROOT / "data" / "h200-kernels" / "conv.jsonl.gz"
+RECORDED = ROOT / "data" / "h200-kernels"
+TAPS = {"conv": 9, "conv1d": 5}
+DIRECT = "dgrad2d_alg1"
+"""What the kernel that takes no tensor cores for the gradient of what a convolution reads is called."""
+
+Asked = tuple[nn.Module, tuple[int, ...], dict[str, int]]
+"""A block, what it reads, and the numbers that tell it from others."""
 
 
-def lines() -> Iterator[tuple[int, int]]:
-    """Channels read and given."""
-    yield from ((40, given) for given in range(64, 129))
-    yield from ((read, 98) for read in range(8, 65))
-    yield from ((read, given) for read in range(33, 49, 3) for given in range(100, 116, 3))
+def conv() -> Iterator[Asked]:
+    """A 3×3 convolution with batch norm, ReLU and pooling, from channels read to channels given."""
+    lines = [(40, given) for given in range(64, 129)]
+    lines += [(read, 98) for read in range(8, 65)]
+    lines += [(read, given) for read in range(33, 49, 3) for given in range(100, 116, 3)]
+    for a, b in lines:
+        layers = (nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(), nn.MaxPool2d(2))
+        yield nn.Sequential(*layers), (512, a, 32, 32), {"a": a, "b": b}
 
 
-def look(read: int, given: int) -> dict[str, Any]:
+def conv1d() -> Iterator[Asked]:
+    """A convolution of 5 over a sequence with ReLU and pooling, of so many steps."""
+    lines = [(64, given, 32) for given in range(8, 257, 4)]
+    lines += [(61, given, 32) for given in range(9, 257, 6)]
+    lines += [(read, 128, 32) for read in range(3, 129, 3)]
+    lines += [(read, 133, 32) for read in range(3, 129, 5)]
+    lines += [(32, given, 64) for given in range(2, 129, 3)]
+    lines += [(29, given, 64) for given in range(2, 129, 5)]
+    lines += [(9, given, 128) for given in range(1, 65, 2)]
+    lines += [(read, 64, 64) for read in range(2, 65, 2)]
+    for a, b, steps in lines:
+        layers = (nn.Conv1d(a, b, 5, padding=2), nn.ReLU(), nn.MaxPool1d(2))
+        yield nn.Sequential(*layers), (16384, a, steps), {"a": a, "b": b, "steps": steps}
+
+
+class Series(nn.Module):
+    """An LSTM layer that gives what it holds at each step."""
+
+    def __init__(self, read: int, hidden: int) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(read, hidden, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of shape (batch, steps, hidden)."""
+        given: torch.Tensor = self.layer(x)[0]
+        return given
+
+
+def lstm() -> Iterator[Asked]:
+    """An LSTM over 64 steps, from numbers read to its hidden width."""
+    lines = [(128, hidden) for hidden in range(1, 201)]
+    lines += [(read, 128) for read in range(1, 201, 3)]
+    lines += [(read, 101) for read in range(1, 201, 5)]
+    lines += [(61, hidden) for hidden in range(3, 201, 4)]
+    for a, b in lines:
+        yield Series(a, b), (1024, 64, a), {"a": a, "b": b}
+
+
+SCANS: dict[str, Callable[[], Iterator[Asked]]] = {"conv": conv, "conv1d": conv1d, "lstm": lstm}
+
+
+def look(block: nn.Module, shape: tuple[int, ...], about: dict[str, int]) -> dict[str, Any]:
     """One step's milliseconds and kernels, after two steps to settle."""
     device = torch.device("cuda")
-    layers = (nn.Conv2d(read, given, 3, padding=1), nn.BatchNorm2d(given), nn.ReLU(), nn.MaxPool2d(2))
-    block = nn.Sequential(*layers).to(device)
-    x = torch.randn(BATCH, read, PIXELS, PIXELS, device=device, requires_grad=True)
+    block = block.to(device)
+    x = torch.randn(shape, device=device, requires_grad=True)
     toward = torch.randn_like(block(x)) * 1e-3
 
     def step() -> None:
@@ -60,39 +109,40 @@ def look(read: int, given: int) -> dict[str, Any]:
         step()
         torch.cuda.synchronize()
     totals = [(k.key[:90], k.self_device_time_total) for k in seen.key_averages()]
-    return {
-        "a": read,
-        "b": given,
-        "ms": begin.elapsed_time(end) / 2,  # type: ignore[no-untyped-call]
-        "kernels": [(name, round(us / 1e3, 4)) for name, us in totals if us > SHORTEST_US],
-    }
+    kernels = [(name, round(us / 1e3, 4)) for name, us in totals if us > SHORTEST_US]
+    return about | {"ms": begin.elapsed_time(end) / 2, "kernels": kernels}  # type: ignore[no-untyped-call]
 
 
-def recorded() -> list[dict[str, Any]]:
+def recorded(scan: str) -> list[dict[str, Any]]:
     """What was seen on a card, the heading left out."""
-    with gzip.open(RECORDED, "rt") as file:
+    with gzip.open(RECORDED / f"{scan}.jsonl.gz", "rt") as file:
         return [json.loads(line) for line in file][1:]
 
 
-def gradient_kernel(seen: dict[str, Any]) -> tuple[str, float]:
-    """The kernel that makes the gradient of what the block reads, in short, and its milliseconds."""
-    name, ms = next((name, ms) for name, ms in seen["kernels"] if "dgrad" in name)
-    return ("direct" if "dgrad2d_alg1" in name else "tensor cores"), ms
+def by_fill(scan: str) -> dict[tuple[str, bool], int]:
+    """How often the gradient took each kernel where its sum's last tile was up to `FILLED` full, or fuller.
+
+    Of images at 40 channels read and 69 given or more, of sequences of 32 steps at over 32 read.
+    """
+    found: Counter[tuple[str, bool]] = Counter()
+    for seen in recorded(scan):
+        asked = seen["a"] == 40 and seen["b"] >= 69 if scan == "conv" else seen["steps"] == 32 and seen["a"] > 32
+        if asked:
+            direct = any(DIRECT in name for name, _ in seen["kernels"])
+            found["direct" if direct else "tensor cores", TAPS[scan] * seen["b"] % TILE >= FILLED] += 1
+    return dict(found)
 
 
-def by_phase(read: int = 40, fewest: int = 69) -> dict[str, Counter[int]]:
-    """Of one line, how often each kernel was taken at each phase: 9 · width, modulo 64."""
-    found: dict[str, Counter[int]] = {}
-    for seen in recorded():
-        if seen["a"] == read and seen["b"] >= fewest:
-            found.setdefault(gradient_kernel(seen)[0], Counter())[TAPS * seen["b"] % TILE] += 1
-    return found
+def by_hidden(read: int = 128) -> dict[int, float]:
+    """Milliseconds of the kernels of an LSTM's step, by its hidden width."""
+    return {s["b"]: sum(ms for _, ms in s["kernels"]) for s in recorded("lstm") if s["a"] == read}
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[1]).open("w") as file:
+    scan, result = sys.argv[1:]
+    with Path(result).open("w") as file:
         properties = torch.cuda.get_device_properties(0)
         about = {"gpu": properties.name, "uuid": str(properties.uuid), "torch": torch.__version__}
         about |= {"cudnn": torch.backends.cudnn.version(), "recorded_at": datetime.now(UTC).isoformat()}
-        for row in ({"device": about}, *(look(*widths) for widths in lines())):
+        for row in ({"device": about, "shortest_us": SHORTEST_US}, *(look(*asked) for asked in SCANS[scan]())):
             file.write(json.dumps(row) + "\n")

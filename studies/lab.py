@@ -220,11 +220,11 @@ def run() -> dict[str, Any]:
 CANDIDATES = {
     "all components": {},
     "no tiles": {"without": ("tile", "first", "last")},
-    "no tiles of one width": {"without": ("first", "last")},
+    "no strips": {"without": ("first", "last")},
     "no classes": {"without": ("class",)},
     "no near widths": {"without": ("near",)},
-    "no phases": {"without": ("phase",)},
-    "shape and point only": {"without": ("tile", "first", "last", "class", "near", "phase", "common")},
+    "no fills": {"without": ("fill",)},
+    "shape and point only": {"without": ("tile", "first", "last", "class", "near", "fill", "common")},
 }
 
 

@@ -313,16 +313,17 @@ def on_a_card(result: dict[str, Any]) -> list[str]:
             continue
         scores = found["scores"]
         told_apart = found["repeat_rank"] > TOLD_APART
-        asked = (0.04 if "-aligned " in name else 0.05) if told_apart else HARDLY_DIFFER * found["floor"]
+        asked = (0.04 if found["widths"] == "aligned" else 0.05) if told_apart else HARDLY_DIFFER * found["floor"]
         others = {m: s["mape"] for m, s in scores.items() if m not in ("ampere", "refined", "run20", "flops")}
         best = min(others, key=others.__getitem__)
         refined, rank = scores.get("refined", {}).get("mape"), scores["ampere"]["spearman"]
+        wall_s = found["wall_s"]
         cells = [
             _asked(_percent(scores["ampere"]["mape"]), scores["ampere"]["mape"] <= asked),
             _percent(asked, 0) if told_apart else f"{_percent(asked)} ({HARDLY_DIFFER} × floor)",
             _asked(f"{rank:.3f}", rank >= 0.98 or not told_apart), "0.98" if told_apart else "–",
             "–" if refined is None else _asked(_percent(refined), refined <= 0.03), "3 %",
-            _asked(f"{found['wall_s']:.0f} s", found["wall_s"] <= 120), "120 s",
+            "–" if wall_s is None else _asked(f"{wall_s:.0f} s", wall_s <= 120), "120 s",
             f"{_percent(others[best])} ({best})", _percent(scores["flops"]["mape"], 0),
         ]  # fmt: skip
         rows.append(f"| {name.removeprefix('h200/').replace(' ', ', ')} | {' | '.join(cells)} |")

@@ -217,7 +217,7 @@ def test_profiles_lists_saved_and_bundled(run: Run, tmp_path: Path) -> None:
     (saved / "mine.json").write_text(text)
     (saved / "evil.json").write_text(text.replace('"model":"cnn5"', '"model":"\\u001b[2J"'))
     (saved / "half.json").write_text(text[:1000])
-    (saved / "list.json").write_text('{"schema": 4, "profile": []}')
+    (saved / "list.json").write_text('{"schema": 5, "profile": []}')
     code, out, told = run("profiles")
     assert code == 0, told
     assert "not scored" in out
@@ -298,12 +298,21 @@ def test_which_profile_is_chosen(shelf_of_lenets: Path, monkeypatch: pytest.Monk
 def test_approximate_takes_the_nearest(shelf_of_lenets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shelf, "ROOT", shelf_of_lenets)
     ref = model_ref("cnn5", widths=(8, 16, 24, 24), input=(10, 1, 28, 28), training=Training(10, mode=Mode.GRAPH))
-    with pytest.raises(CoverageError, match="nothing in lenets covers cnn5"):
+    with pytest.raises(
+        CoverageError, match=r"nothing in lenets covers cnn5.*or add --approximate for a rough estimate"
+    ):
         chosen(ref)
+    other = replace(ref, training=replace(ref.training, optimizer=Optimizer.ADAM))
+    with pytest.raises(CoverageError, match="; --approximate does not bridge other settings"):
+        choose("lenets", other, parse_ref, input_given=True, mode_given=True, approximate=True)
     found = choose("lenets", ref, parse_ref, input_given=True, mode_given=True, approximate=True)
     result = estimate(found.spec, found.profile, approximate=True)
     assert found.about.family == "lenet5"
     assert len(result.approximate) == 5
+
+
+def test_every_bundled_profile_can_approximate() -> None:
+    assert all(load_bundled(H200, name).references for name in entries(H200))
 
 
 def test_bundling_refuses_what_does_not_fit_its_entry(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from studies import additive, kills, lab, search, tables
 from studies.freshness import RESULTS, ROOT, TESTED, fingerprint
-from studies.kernels_on_gpu import by_phase
+from studies.kernels_on_gpu import by_fill, by_hidden
 
 
 @pytest.mark.parametrize("name", TESTED)
@@ -92,11 +92,19 @@ def test_the_recorded_card_keeps_the_meters_promises() -> None:
     assert record["identical"]["with meter equals without"]
 
 
-def test_cudnn_chooses_by_the_phase_of_the_sum() -> None:
-    """The recorded line of widths that decision 020 rests on: no phase has both kernels."""
-    direct, quick = by_phase()["direct"], by_phase()["tensor cores"]
-    assert direct.total() + quick.total() == 61
-    assert max(quick) < min(direct)
+def test_cudnn_chooses_by_how_full_the_last_tile_of_a_sum_is() -> None:
+    """The recorded lines of widths that decisions 020 and 022 rest on, without an exception."""
+    assert by_fill("conv") == {("direct", True): 27, ("tensor cores", False): 34}
+    assert by_fill("conv1d") == {("direct", True): 41, ("tensor cores", False): 116}
+
+
+def test_an_lstm_steps_with_strips_of_its_hidden_width() -> None:
+    """Within a strip of 32 neighbours are within a tenth; from strip to strip, a quarter and more apart."""
+    times = by_hidden()
+    for bound in (96, 128, 160, 192):
+        below, above = [times[bound - i] for i in range(4)], times[bound + 1]
+        assert max(below) < 1.1 * min(below)
+        assert abs(above / times[bound] - 1) > 0.25
 
 
 @pytest.mark.parametrize("size", ["1", "2", "3", "whole"])

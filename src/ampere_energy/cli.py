@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import warnings
 from typing import Annotated, Any, NoReturn
@@ -60,12 +61,23 @@ def main() -> NoReturn:
     except AmpereError as error:
         code = _fail(str(error), error.exit_code, debug)
     except UsageError as error:
-        code = _fail(error.format_message(), 2, debug)
+        code = _fail(_with_remedy(error, arguments), 2, debug)
     except BrokenPipeError:
         code = 141
     except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said in one line
         code = _fail(f"unexpected {type(error).__name__}: {error} (run again with --debug and report it)", 1, debug)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _with_remedy(error: Any, arguments: list[str]) -> str:
+    """What is wrong with an option, the value it has on the line, and what it should have."""
+    message, asked = error.format_message().rstrip("."), getattr(error, "param", None)
+    if asked is None:
+        return f"{message}; see ampere --help"
+    pairs = itertools.chain(itertools.pairwise(arguments), (a.split("=", 1) for a in arguments if "=" in a))
+    given = next((value for option, value in pairs if option in asked.opts), None)
+    meant = getattr(asked, "help", None) or "see ampere --help"
+    return f"{message}{f', not {given!r}' if given is not None else ''}; it is: {meant[0].lower()}{meant[1:]}"
 
 
 def _fail(message: str, code: int, debug: bool) -> int:

@@ -20,7 +20,7 @@ from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import WidthRange
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-ROUGH = SimulatedDevice(0.005, rough=0.15, world=1)
+ROUGH = SimulatedDevice(0.005, rough=0.15, world=6)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ WIDE = sum(model_ref("cnn5").widths[:-1])
 
 def test_what_a_profile_does_not_believe_is_allowed_for(rough: tuple[Channels, Profile]) -> None:
     space, profile = rough
-    device = Bent(0.005, rough=0.15, world=1)
+    device = Bent(0.005, rough=0.15, world=6)
     pruned, _ = refined(partial(prune, space, None, mean=True), space, profile, Budget(0.5), device)
     assert pruned.measured is not None
     share = pruned.measured[1].energy_j / pruned.measured[0].energy_j

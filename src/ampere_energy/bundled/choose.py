@@ -68,13 +68,17 @@ def choose(
         choice = Choice(name, about, profile, asked, spec)
         if not lacking:
             return choice
-        if approximate and profile.references and (second is None or lacking < second[0]):
+        if profile.references and (second is None or lacking < second[0]):
             second = lacking, choice
-    if second is not None:
+    if second is not None and approximate:
         return second[1]
+    rough = ", or add --approximate for a rough estimate" if second is not None else ""
+    if approximate:
+        rough = "; --approximate does not bridge other settings"
     raise CoverageError(
         f"nothing in {bundle} covers {ref} with these settings",
-        f"it has {_listed(found, ref.source)}: ask for one of these, or make your own profile with ampere profile",
+        f"it has {_listed(found, ref.source)}: ask for one of these, or make your own profile with ampere profile"
+        + rough,
     )
 
 

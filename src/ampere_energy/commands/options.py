@@ -26,7 +26,9 @@ MeterName = Annotated[
 ]
 Watts = Annotated[float | None, typer.Option(help="Model energy: watts of one busy core [default: 10].")]
 Threads = Annotated[int | None, typer.Option(help="torch threads [default: torch's own choice].")]
-ProfileOrBundle = Annotated[str, typer.Option("--profile", help="A profile's name or file, or a bundle's name.")]
+ProfileOrBundle = Annotated[
+    str, typer.Option("--profile", help="A profile's name or file, or a bundle's name (see `ampere profiles`).")
+]
 ModeOrAny = Annotated[
     str, typer.Option("--mode", help="eager, graph or compile [default: eager, or what the bundle has].")
 ]

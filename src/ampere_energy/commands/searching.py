@@ -20,7 +20,9 @@ def search(
     ],
     profile: Annotated[
         list[str],
-        typer.Option("--profile", help="A profile or a bundle; several, one for each batch or precision."),
+        typer.Option(
+            "--profile", help="A profile or a bundle (see `ampere profiles`); several, one for each batch or precision."
+        ),
     ],
     objective: Annotated[
         str,

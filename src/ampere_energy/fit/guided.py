@@ -54,8 +54,8 @@ ROUND = 16
 REACH_90 = 1.645
 _INSIDE = 10
 _WHOLE = 2
-_ISSUED, _ISSUED_WHOLE = 5, 6
-"""At how many points of a kind, and of how many members, issuing a step is timed; milliseconds each."""
+_ISSUED, _ISSUED_WHOLE, _ISSUED_LIGHT = 5, 4, 4
+"""At how many points of a kind, of how many members and of how many of the lightest issuing a step is timed."""
 _TRIED = 20
 _TRIED_WHOLE = 20
 _TIMINGS = 5
@@ -97,7 +97,10 @@ class Guided:
         widths = [self._widths(draw) for _ in range(QUESTIONS)]
         self.questions = list(dict.fromkeys(self._member(w) for w in widths))
         largest = tuple(r.high if v in self._varied else w for v, (r, w) in enumerate(self._each_width()))
-        self._wholes = [] if not spec.widths else [self._whole(w) for w in (largest, *widths[: _ISSUED_WHOLE - 1])]
+        wholes = [largest, *widths[: _ISSUED_WHOLE - 1]]
+        if spec.widths and captures:  # the lightest wait for the host
+            wholes += sorted(widths, key=self._flops)[:_ISSUED_LIGHT]
+        self._wholes = [self._whole(w) for w in wholes] if spec.widths else []
         self._opening = self._design()
         self._records: list[tuple[Net, Record]] = []
         self._timed = [0]
@@ -140,9 +143,19 @@ class Guided:
         self._records.append((net, record))
         self._timed.append(self._timed[-1] + isinstance(record, Timing))
 
-    def fit(self) -> NetFit | None:
-        """What is known now; None while a kind lacks a metering or a second timing."""
-        return self._learn(len(self._records), fresh=True) if self._known(len(self._records)) else None
+    def fit(self, before: NetFit | None = None) -> NetFit | None:
+        """What is known now; None while a kind lacks a metering or a second timing.
+
+        Args:
+            before: a fit to go on from, after a few more measurements.
+        """
+        count = len(self._records)
+        if not self._known(count):
+            return None
+        seen, idle_w = self.observations(count), self._idle_w(count)
+        if before is None:
+            return learn(self.subjects, seen, idle_w=idle_w)
+        return learn(self.subjects, seen, idle_w=idle_w, before=before, iterations=_STEPS)
 
     def complete(self) -> bool:
         """Whether an end condition was met with every kind known."""
@@ -284,6 +297,10 @@ class Guided:
         points = block_points(self.spec, widths)
         return tuple((self.kinds.index(b.kind), point) for b, point in zip(self.spec.blocks, points, strict=True))
 
+    def _flops(self, widths: Sequence[int]) -> int:
+        """How much work a member is."""
+        return sum(self.kinds[kind].flops(point) for kind, point in self._member(widths))
+
     def _whole(self, widths: tuple[int, ...]) -> Workload | None:
         """A member of the family to be trained whole; None where nothing can build it."""
         if self.spec.chain:
@@ -321,10 +338,8 @@ class Guided:
         least = 2 if self.spec.widths else 1
         return len(seen) == len(self.kinds) and all(any(own) and len(own) >= least for own in seen.values())
 
-    def _learn(self, count: int, fresh: bool = False) -> NetFit:
+    def _learn(self, count: int) -> NetFit:
         """The fit to the first records; hyperparameters are learnt anew only when half as many more are in."""
-        if fresh:
-            return learn(self.subjects, self.observations(count), idle_w=self._idle_w(count))
         stage = len(self._opening)
         while stage * _GROWTH <= count:
             stage = max(stage + 1, int(stage * _GROWTH))

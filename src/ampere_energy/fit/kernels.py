@@ -5,24 +5,27 @@ the same at the same size, so that the device picks the same kernels), and falls
 widths by a Matérn-5/2 correlation, in octaves or in plain widths:
 
     shape    one kind, octaves                          what the mean's formula misses
-    tile     one work, same cell of 64, octaves         work comes in tiles: a width of 65 costs as 128
+    tile     one work, same cell of 64, octaves         work comes in tiles: a width of 65 costs as 128 …
+    first,   one work, same strip of 32 of the first    … or in strips: an LSTM's kernels change with its hidden width,
+    last     or the last width, octaves                 whatever it reads
     near     one work, plain widths                     kernels switch over from one width to the next …
-    class    one work, same divisibility, plain widths  … and do so apart for multiples of 32, of 8, of 4, and others
-    phase    one work, first width up to 32, 64 or more, sums of taps · width products come in steps of 64 …
-             plain widths and their phases
+    class    one work, same divisibility, plain widths  … and do so apart for multiples of 32, of 8, of 4, and others …
+    fill     one work, same fill of the last tile of    … and back and forth with how far sums fill their last tile
+             both widths' sums, first width up to 36,
+             64 or more, octaves
     point    the same widths only                       roughness that no neighbour tells
 
-… and a library that weighs kernels against each other switches back and forth with the steps: cuDNN takes for the
-gradient of a 3×3 convolution's input one kernel where 9 · width is just over a multiple of 64, and one four times as
-slow where it is just under (`docs/decisions/020-phases.md`); and it does so only where over 32 channels are read.
+Sums have taps · width products, in tiles of 64. For the gradient of what a convolution reads, cuDNN takes one kernel
+where the last tile of that sum is up to 37 products full, and one four times as slow where it is fuller, if over 36
+channels are read: in 61 of 61 records of 3×3 convolutions over images, and in 157 of 157 of convolutions of 5 over
+sequences (`docs/decisions/022-strips.md`).
 
 Scales are learnt for each kind and lengths for each work, under log-normal priors. Where a device shows no tiles or
 classes, their scales shrink, and nothing is lost but a little evidence.
 
 Another kernel takes another power too: the components of time that tell of kernels switching are, at a fixed part of
 their scales, components of power as well. A few meterings could not tell how rough power is; many timings tell it.
-Power also steps with tiles of one width alone, the first or the last: that of an LSTM follows its hidden width,
-whatever it reads.
+Power also steps with strips of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +42,11 @@ from ampere_energy.fit.gp import LogNormal
 from ampere_energy.fit.physics import Array
 
 TILE = 64
-CELL = 32
+STRIP = 32
+FILLED = 38
+"""How many products of a sum's last tile make cuDNN choose another kernel …"""
+READ = (36, TILE)
+"""… and how many channels are read where it does so otherwise."""
 OCTAVES = 4.0
 CLASSES = (4, 8, 32)
 """Divisors whose multiples have kernels of their own: four heads of an attention want 8 numbers each, say."""
@@ -53,13 +60,12 @@ class Component:
 
     Attributes:
         shared: joins blocks of one work, else of one kind.
-        same: what two blocks must agree in: nothing, `tile`, that of the `first` or `last` width, the
-            first's `cell`, `class` or `point`.
+        same: what two blocks must agree in: nothing, `tile`, the strip of the `first` or `last` width, `class`,
+            `fill` or `point`.
         octaves: distances are in log₂ of the widths, else in widths.
         scale: prior of the standard deviation.
         length: prior of the lengthscales; None where only the same point counts.
         switches: whether it tells of kernels that switch from one width to another.
-        phases: distances are also those of the widths' phases, each with a length of its own.
     """
 
     name: str
@@ -69,22 +75,23 @@ class Component:
     scale: LogNormal
     length: LogNormal | None
     switches: bool = False
-    phases: bool = False
 
     def lengths(self, axes: int) -> int:
         """How many lengthscales it has."""
-        return 0 if self.length is None else axes * (1 + self.phases)
+        return 0 if self.length is None else axes
 
 
 TIME = (
     Component("shape", False, "", True, LogNormal(0.12, 0.7), LogNormal(0.5, 0.7)),
     Component("tile", True, "tile", True, LogNormal(0.08, 1.0), LogNormal(0.35, 0.7)),
+    Component("first", True, "first", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
+    Component("last", True, "last", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
     Component("near", True, "", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
     Component("class", True, "class", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
-    Component("phase", True, "cell", False, LogNormal(0.01, 2.0), LogNormal(0.5, 0.7), True, True),
+    Component("fill", True, "fill", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
     Component("point", False, "point", True, LogNormal(0.03, 1.0), None, True),
 )
-"""Of the logarithm of time. Phases are believed in where they show, and cost nothing where they do not."""
+"""Of the logarithm of time. Strips and fills are believed in where they show, and cost nothing where they do not."""
 POWER = (
     Component("shape", False, "", True, LogNormal(0.08, 0.7), LogNormal(0.7, 0.7)),
     Component("common", True, "", True, LogNormal(0.05, 1.0), LogNormal(0.7, 0.7)),
@@ -151,30 +158,20 @@ class Sites:
         return self.points / TILE
 
     @cached_property
-    def phases(self) -> tuple[Array, Array]:
-        """Cosine and sine of where taps · width stands between two multiples of a tile."""
-        turns = 2 * np.pi * self.taps / TILE * np.round(self.points)
-        return np.cos(turns), np.sin(turns)
-
-    @cached_property
     def tags(self) -> dict[str, Array]:
         """For each sort of sameness, one number that agrees exactly for blocks that agree."""
         whole = np.round(self.points)
         classes = np.sum([whole % divisor == 0 for divisor in CLASSES], axis=0)
-        cells = np.ceil(self.points / TILE)
+        strips = np.ceil(self.points / STRIP)
+        filled = (self.taps * whole % TILE >= FILLED).astype(float)
         return {
-            "first": tags_of(cells[:, :1]),
-            "cell": tags_of(np.ceil(np.minimum(self.points[:, :1], TILE + 1) / CELL)),
-            "last": tags_of(cells[:, -1:]),
-            "tile": tags_of(cells),
+            "first": tags_of(strips[:, :1]),
+            "last": tags_of(strips[:, -1:]),
+            "tile": tags_of(np.ceil(self.points / TILE)),
             "class": tags_of(classes),
+            "fill": tags_of(np.hstack((2 * np.searchsorted(READ, self.points[:, :1]) + filled[:, :1], filled[:, -1:]))),
             "point": tags_of(self.points),
         }
-
-
-def _turned(cosine: Array) -> Array:
-    """The squared sine of half an angle, of its cosine; rounding may take that a little over 1."""
-    return np.maximum(0.5 * (1 - cosine), 0.0)
 
 
 def tags_of(columns: Array) -> Array:
@@ -225,18 +222,9 @@ class Pair:
             joined = agree if joined is None else joined & agree
         return joined
 
-    @cached_property
-    def _phases(self) -> list[Array]:
-        """Squared sines of half the angles between the phases."""
-        ours, theirs = self.a.phases, self.b.phases
-        return [
-            _turned(cos_a[:, None] * cos_b + sin_a[:, None] * sin_b)
-            for cos_a, sin_a, cos_b, sin_b in zip(*(part.T for part in (*ours, *theirs)), strict=True)
-        ]
-
     def squares(self, component: Component) -> list[Array]:
-        """Squared distances along each axis, and of the phases where those count."""
-        return self._squares[component.octaves] + (self._phases if component.phases else [])
+        """Squared distances along each axis."""
+        return self._squares[component.octaves]
 
 
 def correlation(pair: Pair, component: Component, mask: Array | None, lengths: Sequence[float]) -> tuple[Array, Array]:
@@ -301,11 +289,7 @@ def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -
             value = value * np.equal(a.tags[component.same], b.tags[component.same])
         if component.length is not None and lengths:
             x, y = (a.octaves, b.octaves) if component.octaves else (a.plain, b.plain)
-            squares = (x - y) ** 2
-            if component.phases:
-                (cos_a, sin_a), (cos_b, sin_b) = a.phases, b.phases
-                squares = np.hstack((squares, _turned(cos_a * cos_b + sin_a * sin_b)))
-            r = _ROOT5 * np.sqrt((squares / np.asarray(lengths) ** 2).sum(1))
+            r = _ROOT5 * np.sqrt((((x - y) / np.asarray(lengths)) ** 2).sum(1))
             value = value * (1 + r * (1 + r / 3)) * np.exp(-r)
         total += value
     return total
@@ -316,7 +300,7 @@ def slope(components: Sequence[Component], hyper: Hyper, pair: Pair, weights: Ar
 
     Weights are (m,), or (n, m) with others for each site of `pair.a`.
 
-    Within a tile, a class of divisibility and a phase; the steps between them have no slope.
+    Within a tile, a strip, a class of divisibility and a fill; the steps between them have no slope.
     """
     total = np.zeros(pair.a.points.shape)
     for component, scales, lengths in zip(components, hyper.scales, hyper.lengths, strict=True):
@@ -325,7 +309,7 @@ def slope(components: Sequence[Component], hyper: Hyper, pair: Pair, weights: Ar
         s = np.asarray(scales)
         _, fall = correlation(pair, component, pair.mask(component), lengths)
         pull = s[pair.a.kinds][:, None] * fall * (s[pair.b.kinds] * np.atleast_2d(weights))
-        for axis, length in enumerate(lengths[: pair.a.points.shape[1]]):
+        for axis, length in enumerate(lengths):
             x, y = (
                 (pair.a.octaves[:, axis], pair.b.octaves[:, axis])
                 if component.octaves

@@ -68,14 +68,16 @@ def learn(
     """
     time, energy = means(subjects, observations)
     rows = Rows(subjects, _telling(observations, timings), time, energy)
-    evidence = Evidence(subjects, rows, own_context(subjects, observations))
-    theta = evidence.pack(before) if before is not None else evidence.usual
+    unknown = Unknowns(subjects, own_context(subjects, observations))
+    theta = unknown.pack(before) if before is not None else unknown.medians
+    shares = np.zeros((len(rows.net), len(rows.atoms)))
     with one_thread():
         for _ in range(_ROUNDS if iterations else 0):
-            if evidence.linearise(theta) < _SAME:
+            evidence = Evidence(unknown, rows, theta)
+            if np.abs(evidence.shares - shares).max() < _SAME:
                 break
-            theta = evidence.climb(theta, iterations)
-    time_hyper, power_hyper, noise, own, carried = evidence.unpack(theta)
+            theta, shares = evidence.climb(theta, iterations), evidence.shares
+    time_hyper, power_hyper, noise, own, carried = unknown.unpack(theta)
     return NetFit(
         tuple(subjects),
         tuple(observations),
@@ -162,15 +164,12 @@ def _total(mean: Mean, net: Sequence[tuple[int, Point]], base: bool = True) -> f
     )
 
 
-class Evidence:
-    """The negative log posterior of all hyperparameters θ (logarithms) and its gradient, once linearised."""
+class Unknowns:
+    """All hyperparameters as one vector θ of logarithms: their priors, and what each number of θ is."""
 
-    def __init__(self, subjects: Sequence[Subject], rows: Rows, own: tuple[LogNormal, LogNormal]) -> None:
-        self.rows = rows
+    def __init__(self, subjects: Sequence[Subject], own: tuple[LogNormal, LogNormal]) -> None:
         self.works = works_of(subjects)
         self.axes = [len(subjects[members[0]].domain) for members in self.works]
-        self.context = rows.context(rows, (0.0, 0.0))
-        self.of_own = [rows.context(rows, only) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
         priors = [
             prior
             for components in (TIME, POWER)
@@ -180,29 +179,6 @@ class Evidence:
         priors += [*NOISE, *own, CARRIED]
         self.medians = np.log([p.median for p in priors])
         self.sigmas = np.array([p.sigma for p in priors])
-        self.shares = np.zeros((len(rows.net), len(rows.atoms)))
-
-    def linearise(self, theta: Array) -> float:
-        """Takes sums to be linear where θ says that their blocks stand; the most that any share of a sum changed."""
-        time_hyper, power_hyper, noise, own, carried = self.unpack(theta)
-        power = [with_switches(TIME, t, POWER, p) for t, p in zip(time_hyper, power_hyper, strict=True)]
-        mode = Mode(self.rows, time_hyper, power, own, scatter_of(noise, carried))
-        change = float(np.abs(mode.shares - self.shares).max())
-        self.shares, self.targets = mode.shares, mode.targets
-        self.parts = [
-            [
-                _Seen(components, of[:, span], sites)
-                for span, sites in zip(self.rows.spans, self.rows.sites, strict=True)
-            ]
-            for components, of in ((TIME, mode.shares), (POWER, mode.metered))
-        ]
-        self.switched = [csr_array(mode.metered[:, span]) for span in self.rows.spans]
-        return change
-
-    @property
-    def usual(self) -> Array:
-        """The priors' medians."""
-        return self.medians.copy()
 
     def pack(self, fit: NetFit) -> Array:
         """θ of an earlier fit; its priors' medians where the works have changed since."""
@@ -214,7 +190,7 @@ class Evidence:
             for v in (*s, *n)
         ]
         values += [*fit.noise, *fit.own, fit.carried or CARRIED.median]
-        return np.log(values) if len(values) == len(self.medians) else self.usual
+        return np.log(values) if len(values) == len(self.medians) else self.medians
 
     def unpack(
         self, theta: Array
@@ -233,9 +209,30 @@ class Evidence:
             parts.append(tuple(hypers))
         return parts[0], parts[1], (next(values), next(values)), (next(values), next(values)), next(values)
 
+
+class Evidence:
+    """The negative log posterior of θ and its gradient, where sums are linear around the mode of one θ.
+
+    `shares` are those of blocks in sums there.
+    """
+
+    def __init__(self, unknown: Unknowns, rows: Rows, theta: Array) -> None:
+        self.unknown, self.rows = unknown, rows
+        self.context = rows.context(rows, (0.0, 0.0))
+        self.of_own = [rows.context(rows, only) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
+        time_hyper, power_hyper, noise, own, carried = unknown.unpack(theta)
+        power = [with_switches(TIME, t, POWER, p) for t, p in zip(time_hyper, power_hyper, strict=True)]
+        mode = Mode(rows, time_hyper, power, own, scatter_of(noise, carried))
+        self.shares, self.targets = mode.shares, mode.targets
+        self.parts = [
+            [_Seen(components, of[:, span], sites) for span, sites in zip(rows.spans, rows.sites, strict=True)]
+            for components, of in ((TIME, mode.shares), (POWER, mode.metered))
+        ]
+        self.switched = [csr_array(mode.metered[:, span]) for span in rows.spans]
+
     def climb(self, theta: Array, iterations: int) -> Array:
         """The best θ reached."""
-        bounds = [(m - 5 * s, m + 5 * s) for m, s in zip(self.medians, self.sigmas, strict=True)]
+        bounds = [(m - 5 * s, m + 5 * s) for m, s in zip(self.unknown.medians, self.unknown.sigmas, strict=True)]
         result = minimize(
             self, theta, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations, "ftol": 1e-6}
         )
@@ -243,8 +240,8 @@ class Evidence:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value at θ, and its gradient."""
-        rows = self.rows
-        time_hyper, power_hyper, noise, own_context, carried = self.unpack(theta)
+        rows, unknown = self.rows, self.unknown
+        time_hyper, power_hyper, noise, own_context, carried = unknown.unpack(theta)
         total = self.context + rows.noise(scatter_of(noise, carried))
         for deviation, share in zip(own_context, self.of_own, strict=True):
             total += deviation**2 * share
@@ -273,7 +270,7 @@ class Evidence:
                 for component, (value, fall), lengths in zip(own.components, values, hyper.lengths, strict=True):
                     pull = in_both if component.switches else alone
                     by_site = 2 * (pull * value).sum(1)
-                    gradient += np.bincount(own.pair.a.kinds, by_site, minlength=len(self.works[w])).tolist()
+                    gradient += np.bincount(own.pair.a.kinds, by_site, minlength=len(unknown.works[w])).tolist()
                     weighted = pull * fall
                     gradient += [
                         float((weighted * square).sum() / length**2)
@@ -288,9 +285,9 @@ class Evidence:
         for deviation, share in zip(own_context, self.of_own, strict=True):
             gradient.append(float(2 * deviation**2 * (inner * share).sum()))
         gradient.append(float(2 * noise[0] ** 2 * (shared + carried_on)))
-        z = (theta - self.medians) / self.sigmas
+        z = (theta - unknown.medians) / unknown.sigmas
         value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z
-        return float(value), np.array(gradient) + z / self.sigmas
+        return float(value), np.array(gradient) + z / unknown.sigmas
 
 
 class _Seen:

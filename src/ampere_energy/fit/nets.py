@@ -74,6 +74,9 @@ class NetFit:
             for index, point in observation.blocks:
                 if not 0 <= index < len(axes) or len(point) != axes[index] or not all(0 < w < 2**26 for w in point):
                     raise ValueError(f"an observation of subject {index} at {point} does not fit the subjects")
+        for jump in self.host.jumps if self.host is not None else ():
+            if any(s.work == jump.work and len(s.domain) <= jump.axis for s in self.subjects):
+                raise ValueError(f"{jump.work} has no width {jump.axis} for the host's time to jump at")
         for mean in (self.time, self.energy):
             if [len(w) for w in mean.weights] != [terms(len(s.domain), s.squares) for s in self.subjects]:
                 raise ValueError("the means do not fit the subjects")

@@ -160,8 +160,8 @@ def fit_mean(
     for _ in range(_ROUNDS):
         rows = np.vstack((relative / scale * trust[:, None], np.diag(hold)))
         found, _ = nnls(rows, np.concatenate((trust * aims, np.zeros(len(hold)))), maxiter=100 * columns.shape[1])
-        misses = np.abs(relative / scale @ found - aims)
-        trust = counts / np.sqrt(np.maximum(misses, _USUAL) / _USUAL)
+        misses = relative / scale @ found - aims
+        trust = counts * trusted(misses, _USUAL)
         for domain, s, (start, end) in zip(domains, squared, itertools.pairwise(ends), strict=True):
             first = end - len(domain)
             farthest = _odd_shares(domain, s, known + found[0] / scale[0], found[start:first] / scale[start:first])
@@ -170,6 +170,11 @@ def fit_mean(
     found = found / scale
     parts = [tuple(map(float, found[a:b])) for a, b in itertools.pairwise(ends)]
     return Mean(known + float(found[0]), tuple(parts))
+
+
+def trusted(misses: Array, usual: float) -> Array:
+    """Factors for rows of least squares: those that miss by more than usual count less, as in Huber's loss."""
+    return np.sqrt(usual / np.maximum(np.abs(misses), usual))
 
 
 def _odd_shares(domain: Domain, squares: bool, base: float, even: Array) -> Array:

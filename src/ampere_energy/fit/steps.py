@@ -54,11 +54,11 @@ def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
         kinds: the blocks' subjects, by their places.
         points: for each block, the widths (N, axes) in all N networks.
     """
-    host_s = host_time(fit, kinds) if fit.host is not None else 0.0
-    return whole(fit, fit.predict(kinds, points), host_s, fit.host.spread * host_s if fit.host is not None else 0.0)
+    host_s = host_time(fit, kinds, points) if fit.host is not None else np.zeros(len(points[0]))
+    return whole(fit, fit.predict(kinds, points), host_s, fit.host.spread * host_s if fit.host is not None else host_s)
 
 
-def whole(fit: NetFit, found: Prediction, host_s: float, host_std_s: float) -> Steps:
+def whole(fit: NetFit, found: Prediction, host_s: Array, host_std_s: Array) -> Steps:
     """Whole steps from what the device does, and from how long the host takes to issue one."""
     busy_s, busy_j = found.time_s, found.energy_j
     if fit.host is None or fit.idle_w is None:
@@ -66,7 +66,7 @@ def whole(fit: NetFit, found: Prediction, host_s: float, host_std_s: float) -> S
         waits = np.zeros_like(busy_s)
     else:
         device_s = busy_s + fit.host.gap_s
-        scatter = max(host_std_s, _SURE * host_s, 1e-12)
+        scatter = np.maximum(np.maximum(host_std_s, _SURE * host_s), 1e-12)
         z = (host_s - device_s) / scatter
         waits = ndtr(z)
         wall_s = device_s + (host_s - device_s) * waits + scatter * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
@@ -82,11 +82,12 @@ def whole(fit: NetFit, found: Prediction, host_s: float, host_std_s: float) -> S
     return Steps(energy_j, wall_s, spread, found.block_energy_j, found.block_time_s, other, busy_s / wall_s, 1 - waits)
 
 
-def host_time(fit: NetFit, kinds: Sequence[int]) -> float:
-    """Seconds the host takes to issue one step."""
+def host_time(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Array:
+    """Seconds the host takes to issue steps of networks of one structure: shape (N,)."""
     assert fit.host is not None
-    known = dict(fit.host.structures)
-    missing = {fit.subjects[kind].structure for kind in kinds} - known.keys()
+    subjects = [fit.subjects[kind] for kind in kinds]
+    missing = {subject.structure for subject in subjects} - dict(fit.host.structures).keys()
     if missing:
         raise CoverageError(f"no host time is known of {', '.join(sorted(missing))}", "profile this model")
-    return fit.host.base_s + sum(known[fit.subjects[kind].structure] for kind in kinds)
+    parts = [fit.host.takes(s.structure, s.work, at) for s, at in zip(subjects, points, strict=True)]
+    return np.asarray(fit.host.base_s + np.sum(parts, axis=0))

@@ -101,7 +101,8 @@ def approximated(
         block_j[None, :] * energies.to_median,
         np.array([energies.expected.sum()]),
     )
-    return Approximation(whole(nets, device, *_host(blocks, references, nets)), block_std)
+    host_s, host_std_s = _host(blocks, references, nets)
+    return Approximation(whole(nets, device, np.array([host_s]), np.array([host_std_s])), block_std)
 
 
 def _references(profile: Profile) -> list[Reference]:
@@ -185,7 +186,9 @@ def _host(blocks: Sequence[Block], references: Sequence[Reference], nets: NetFit
         return 0.0, 0.0
     known = dict(host.structures)
     missing = [block for block in blocks if block.kind.structure not in known]
-    seconds = host.base_s + sum(known.get(block.kind.structure, 0.0) for block in blocks)
+    ready = [block for block in blocks if block.kind.structure in known]
+    each = [host.takes(b.kind.structure, b.kind.work, np.array([b.point], dtype=float))[0] for b in ready]
+    seconds = host.base_s + float(sum(each))
     seen = {nets.subjects[reference.subject].structure: reference.traits for reference in references}
     told = [(name, traits) for name, traits in seen.items() if known.get(name, 0.0) > 0]
     if not missing or not told:

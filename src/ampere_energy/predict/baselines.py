@@ -87,8 +87,9 @@ def _wall_s(observation: Observation, fit: NetFit) -> float:
         return observation.wall_s
     if fit.host is None or len(observation.blocks) == 1:
         return observation.time_s
-    host_s = host_time(fit, [kind for kind, _ in observation.blocks])
-    return max(host_s, observation.time_s + fit.host.gap_s)
+    points = [np.array([point], dtype=float) for _, point in observation.blocks]
+    host_s = host_time(fit, [kind for kind, _ in observation.blocks], points)[0]
+    return max(float(host_s), observation.time_s + fit.host.gap_s)
 
 
 def _blocks(net: Net, kinds: Mapping[int, AnyKind]) -> list[Block]:

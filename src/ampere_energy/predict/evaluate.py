@@ -217,7 +217,7 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
     if Part.REFINED in recorded.parts:
         for record in recorded.records(Part.REFINED, mode):
             campaign.tell(record)
-        again = replace(profile, nets=campaign.fit())
+        again = replace(profile, nets=campaign.fit(before=profile.nets))
         for found, spec in list(zip(predictions, specs, strict=True))[: asked.refine]:
             found["refined"] = _interval(spec, again, level)
     measured = recorded.by_member(Part.MEMBERS, mode)

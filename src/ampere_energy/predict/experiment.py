@@ -27,6 +27,7 @@ from ampere_energy.errors import FileError, RequestError
 from ampere_energy.fit.campaign import profile, refine
 from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.references import collect
 from ampere_energy.fit.rules import Rules, Status
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Record, Timing, run_as, same_setting
@@ -303,9 +304,11 @@ class Recorded:
     def profile(self, campaign: Guided, records: Sequence[Record]) -> Profile:
         """What a campaign's records gave."""
         first = next(r for r in self.parts[Part.CAMPAIGN] if isinstance(r, Measurement))
+        nets = campaign.fit()
         return Profile(
             self.experiment.family, "ampere", first.device, first.meter, campaign.spec.training, True, len(records),
-            sum(r.cost_s for r in records), first.recorded_at, nets=campaign.fit(),
+            sum(r.cost_s for r in records), first.recorded_at, nets=nets,
+            references=collect(campaign.kinds, nets) if nets is not None else (),
         )  # fmt: skip
 
     def by_member(self, part: Part, mode: Mode) -> list[list[Measurement]]:
