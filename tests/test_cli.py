@@ -543,7 +543,7 @@ def test_a_named_profile_lives_with_the_user(tmp_path: Path, monkeypatch: pytest
     assert answer("estimate", "lenet5", "--profile", "lenet5-simulated")["energy_j"] > 0
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_campaign_resumes(folder: Path, tmp_path: Path, how: signal.Signals) -> None:
     arguments = [
         "profile",
