@@ -190,6 +190,13 @@ def test_a_profile_of_the_model_as_it_is_names_the_one_that_does(folder: Path) -
     assert record["changed"]
 
 
+def test_what_a_bundle_does_not_cover_is_not_guessed() -> None:
+    done = ampere("prune", "resnet34", "--profile", "nvidia-h200", "--input", "512,3,32,32", "--budget", "50%")
+    assert done.returncode == 4
+    assert "covers resnet34" in done.stderr
+    assert "--approximate" not in done.stderr  # which prune does not have
+
+
 def test_a_bundle_prunes_for_a_card_that_is_not_here() -> None:
     done = ampere("prune", "cnn5", "--profile", "nvidia-h200", "--budget", "50%", "--json")
     assert done.returncode == 0, done.stderr

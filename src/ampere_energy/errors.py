@@ -61,6 +61,10 @@ class WorkerError(DeviceError):
 
 
 class CoverageError(AmpereError):
-    """A model with blocks that the profile says nothing about."""
+    """A model with blocks that the profile says nothing about; `near` where kinds that it knows could stand in."""
 
     exit_code = 4
+
+    def __init__(self, what: str, remedy: str = "", *, near: bool = False) -> None:
+        super().__init__(what, remedy)
+        self.near = near

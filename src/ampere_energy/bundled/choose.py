@@ -72,13 +72,10 @@ def choose(
             second = lacking, choice
     if second is not None and approximate:
         return second[1]
-    rough = ", or add --approximate for a rough estimate" if second is not None else ""
-    if approximate:
-        rough = "; --approximate does not bridge other settings"
     raise CoverageError(
         f"nothing in {bundle} covers {ref} with these settings",
-        f"it has {_listed(found, ref.source)}: ask for one of these, or make your own profile with ampere profile"
-        + rough,
+        f"it has {_listed(found, ref.source)}: ask for one of these, or make your own profile with ampere profile",
+        near=second is not None,
     )
 
 

@@ -55,7 +55,10 @@ def estimate(
         raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
     ref = ref_of(model, input, widths, training_of(optimizer, mode or "eager", precision, channels_last, accumulate))
     if is_bundle(profile) and target is None:
-        chosen = chosen_from(profile, ref, bool(input), bool(mode), approximate)
+        try:
+            chosen = chosen_from(profile, ref, bool(input), bool(mode), approximate)
+        except CoverageError as error:
+            raise CoverageError(error.what, error.remedy + _rougher(error.near)) from error
         ref, spec, learnt = chosen.ref, chosen.spec, chosen.profile
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
@@ -68,10 +71,8 @@ def estimate(
         result = predict(spec, learnt, iterations=iterations, level=level, approximate=approximate)
     except CoverageError as error:
         remedy = f"run {profile_command(ref, learnt, profile)}"
-        if spec.training != learnt.training:
-            remedy += "; --approximate does not bridge other settings"
-        elif learnt.references:
-            remedy += ", or add --approximate for a rough estimate with a wide interval"
+        if spec.training != learnt.training or learnt.references:
+            remedy += _rougher(spec.training == learnt.training)
         raise CoverageError(error.what, remedy) from error
     if target is not None:
         learnt = _refined(spec, learnt, existing_path(profile), target)
@@ -81,6 +82,13 @@ def estimate(
         lambda: estimate_json(result, capacity, budget_j),
         lambda: estimate_table(result, capacity, budget_j),
     )
+
+
+def _rougher(same_settings: bool) -> str:
+    """What --approximate could do for a model that is not covered."""
+    if same_settings:
+        return ", or add --approximate for a rough estimate with a wide interval"
+    return "; --approximate does not bridge other settings"
 
 
 def _refined(spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Profile:
