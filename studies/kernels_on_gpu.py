@@ -1,10 +1,11 @@
 """Which kernels cuDNN takes from one width to the next: on a machine with an NVIDIA card,
 
-    python -m studies.kernels_on_gpu conv|conv1d|lstm RESULT.jsonl
+    python -m studies.kernels_on_gpu conv|conv1d|lstm|memory RESULT.jsonl
 
 The second block of `cnn5`, the last two convolutions of `har` and an LSTM layer, each by itself at the batch that is
 recorded of its family, over lines of widths: one training step's time, and each kernel that takes more than 20 µs of
-it. `decisions/020-phases.md` and `decisions/022-strips.md` say what they show.
+it. `memory` is the last convolution of `har` while the card's memory is free, and while most of it is taken.
+`decisions/020-phases.md`, `decisions/022-strips.md` and `decisions/023-memory-chooses-kernels.md` say what they show.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from studies.freshness import ROOT
 SHORTEST_US = 20
 RECORDED = ROOT / "data" / "h200-kernels"
 TAPS = {"conv": 9, "conv1d": 5}
+TAKEN_GIB = 90
 DIRECT = "dgrad2d_alg1"
 """What the kernel that takes no tensor cores for the gradient of what a convolution reads is called."""
 
@@ -55,8 +57,26 @@ def conv1d() -> Iterator[Asked]:
     lines += [(9, given, 128) for given in range(1, 65, 2)]
     lines += [(read, 64, 64) for read in range(2, 65, 2)]
     for a, b, steps in lines:
-        layers = (nn.Conv1d(a, b, 5, padding=2), nn.ReLU(), nn.MaxPool1d(2))
-        yield nn.Sequential(*layers), (16384, a, steps), {"a": a, "b": b, "steps": steps}
+        yield _over_steps(a, b), (16384, a, steps), {"a": a, "b": b, "steps": steps}
+
+
+def memory() -> Iterator[Asked]:
+    """The same over 32 steps, with so many GiB of the card's memory taken by something else."""
+    lines = [(128, 21, 16384, 0), (128, 24, 16384, 0), (127, 21, 16384, 0), (120, 18, 16384, 0)]
+    lines += [(128, 21, 16384, TAKEN_GIB), (120, 18, 16384, TAKEN_GIB), (120, 18, 16384, 0)]
+    lines += [(120, 18, batch, 0) for batch in (1024, 4096, 8192)]
+    lines += [
+        (read, given, 16384, 0) for read, given in ((120, 16), (64, 21), (65, 21), (29, 21), (120, 59), (120, 65))
+    ]
+    for a, b, batch, gib in lines:
+        torch.cuda.empty_cache()
+        taken = torch.empty(gib * 2**30, dtype=torch.uint8, device="cuda")
+        yield _over_steps(a, b), (batch, a, 32), {"a": a, "b": b, "batch": batch, "held_gib": gib}
+        del taken
+
+
+def _over_steps(read: int, given: int) -> nn.Module:
+    return nn.Sequential(nn.Conv1d(read, given, 5, padding=2), nn.ReLU(), nn.MaxPool1d(2))
 
 
 class Series(nn.Module):
@@ -82,7 +102,7 @@ def lstm() -> Iterator[Asked]:
         yield Series(a, b), (1024, 64, a), {"a": a, "b": b}
 
 
-SCANS: dict[str, Callable[[], Iterator[Asked]]] = {"conv": conv, "conv1d": conv1d, "lstm": lstm}
+SCANS: dict[str, Callable[[], Iterator[Asked]]] = {"conv": conv, "conv1d": conv1d, "lstm": lstm, "memory": memory}
 
 
 def look(block: nn.Module, shape: tuple[int, ...], about: dict[str, int]) -> dict[str, Any]:
@@ -99,6 +119,7 @@ def look(block: nn.Module, shape: tuple[int, ...], about: dict[str, int]) -> dic
 
     step()
     step()
+    torch.cuda.reset_peak_memory_stats()
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()  # type: ignore[no-untyped-call]
     step()
@@ -110,7 +131,8 @@ def look(block: nn.Module, shape: tuple[int, ...], about: dict[str, int]) -> dic
         torch.cuda.synchronize()
     totals = [(k.key[:90], k.self_device_time_total) for k in seen.key_averages()]
     kernels = [(name, round(us / 1e3, 4)) for name, us in totals if us > SHORTEST_US]
-    return about | {"ms": begin.elapsed_time(end) / 2, "kernels": kernels}  # type: ignore[no-untyped-call]
+    peak = {"ms": begin.elapsed_time(end) / 2, "peak_gib": torch.cuda.max_memory_allocated() / 2**30}  # type: ignore[no-untyped-call]
+    return about | peak | {"kernels": kernels}
 
 
 def recorded(scan: str) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 Networks are metered, never only timed, so that every measurement is of one sort; the estimator is the same for all. The
 opening, which all rules share, is what a campaign meters first where it may also time blocks: a few networks a kind.
+Sampling at random has no such design: that is tried as well, as many blocks by chance in place of the opening, a kind
+after the other.
 
 The errors to reach are not picked: they are those that single blocks by chance reach after each round of the campaign.
 All counts are read off the mean of the seeds' curves, since a single seed's may never pass an error that the mean does;
@@ -11,6 +13,7 @@ between looks, which are a quarter of a round apart, errors are taken to fall ev
 from __future__ import annotations
 
 import itertools
+import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +23,13 @@ import numpy as np
 
 from ampere_energy.fit import guided
 from ampere_energy.fit.guided import Guided
-from ampere_energy.fit.rules import Rule, Rules
+from ampere_energy.fit.points import anywhere
+from ampere_energy.fit.rules import Request, Rule, Rules
 from ampere_energy.fit.steps import steps
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import POINT
 from ampere_energy.model.blocks import ModelSpec
-from ampere_energy.model.variants import member
+from ampere_energy.model.variants import alone, member
 from ampere_energy.model.zoo.families import Family, family
 from studies.additive import spec_of
 
@@ -34,6 +38,8 @@ NOISE, ROUGH = 0.01, 0.1
 MOST = 108
 LOOK = guided.ROUND // 4
 FAMILIES = ("lenet5", "cnn5")
+CHANCE = "random from the first"
+GUIDED, RANDOM = Rule.GUIDED.value, Rule.RANDOM.value
 
 
 @dataclass(frozen=True)
@@ -45,11 +51,16 @@ class Stand:
 
 
 class Trial:
-    """One campaign by one rule on one simulated world."""
+    """One campaign by one rule on one simulated world; `chance` for an opening of blocks drawn at random."""
 
-    def __init__(self, spec: ModelSpec, chosen: Family, rule: Rule, seed: int, members: int) -> None:
+    def __init__(
+        self, spec: ModelSpec, chosen: Family, rule: Rule, seed: int, members: int, chance: bool = False
+    ) -> None:
         self.device = SimulatedDevice(NOISE, seed, ROUGH, world=seed + 1)
+        spec = replace(spec, name=f"{spec.name} {seed}")  # from which a campaign draws: else all seeds would share it
         self.campaign = opened(spec, chosen, replace(RULES, rule=rule))
+        if chance:
+            self.campaign._opening = by_chance(self.campaign, random.Random(f"chance:{spec.name}"))
         unseen = [member(spec, widths) for widths in chosen.sample(members, seed)]
         nets = [self.campaign.net(variant) for variant in unseen]
         self.truth_j = np.array([self.device.true_energy_j(variant.blocks) for variant in unseen])
@@ -86,6 +97,15 @@ def opened(spec: ModelSpec, chosen: Family, rules: Rules) -> Guided:
     return campaign
 
 
+def by_chance(campaign: Guided, draw: random.Random) -> list[Request]:
+    """As many blocks as the campaign's opening has networks, at random widths, a kind after the other."""
+    kinds = itertools.cycle(campaign.domains.items())
+    return [
+        Request(alone(kind, anywhere(domain, draw)))
+        for _, (kind, domain) in zip(campaign._opening, kinds, strict=False)
+    ]
+
+
 def reached(curve: Sequence[Stand], target: float) -> float | None:
     """Measurements until the error first falls under the target, interpolated between rounds; None if it never does."""
     if curve[0].error < target:
@@ -105,10 +125,10 @@ def mean_curve(curves: Sequence[Sequence[Stand]]) -> list[Stand]:
     ]
 
 
-def shares(curves: dict[Rule, list[Stand]], most: int) -> list[dict[str, Any]]:
+def shares(curves: dict[str, list[Stand]], most: int, chance: str = RANDOM) -> list[dict[str, Any]]:
     """For each error that single blocks by chance reach: what each rule took, and guided's share; `most` if never."""
-    found, opening = [], curves[Rule.RANDOM][0].measurements
-    rounds = [s for s in curves[Rule.RANDOM] if (s.measurements - opening) % guided.ROUND == 0]
+    found, opening = [], curves[chance][0].measurements
+    rounds = [s for s in curves[chance] if (s.measurements - opening) % guided.ROUND == 0]
     for number, stand in enumerate(rounds[1:], start=1):
         if stand.error >= min(s.error for s in rounds[:number]):
             continue  # chance was better off before
@@ -117,11 +137,9 @@ def shares(curves: dict[Rule, list[Stand]], most: int) -> list[dict[str, Any]]:
         found.append(
             {
                 "error": stand.error,
-                "took": {rule.value: n for rule, n in counts.items()},
-                "never": [rule.value for rule, n in took.items() if n is None],
-                "guided / other": {
-                    rule.value: counts[Rule.GUIDED] / n for rule, n in counts.items() if rule is not Rule.GUIDED
-                },
+                "took": counts,
+                "never": [rule for rule, n in took.items() if n is None],
+                "guided / other": {rule: counts[GUIDED] / n for rule, n in counts.items() if rule != GUIDED},
             }
         )
     return found
@@ -130,19 +148,24 @@ def shares(curves: dict[Rule, list[Stand]], most: int) -> list[dict[str, Any]]:
 def compare(name: str, seeds: int, members: int, most: int) -> dict[str, Any]:
     """All rules on one family: their mean curves, what each error took, and the guided rule's share of the others'."""
     chosen, spec = family(name), spec_of(name)
-    curves = {
-        rule: mean_curve([Trial(spec, chosen, rule, seed, members).curve(most) for seed in range(seeds)])
-        for rule in Rule
-    }
-    found = shares(curves, most)
+
+    def curve(rule: Rule, chance: bool = False) -> list[Stand]:
+        return mean_curve([Trial(spec, chosen, rule, seed, members, chance).curve(most) for seed in range(seeds)])
+
+    curves = {rule.value: curve(rule) for rule in Rule}
+    drawn = {GUIDED: curves[GUIDED], CHANCE: curve(Rule.RANDOM, chance=True)}
+    found, against = shares(curves, most), shares(drawn, most, CHANCE)
     return {
-        "opening": curves[Rule.GUIDED][0].measurements,
-        "mean error": {rule.value: {str(s.measurements): s.error for s in curve} for rule, curve in curves.items()},
+        "opening": curves[GUIDED][0].measurements,
+        "mean error": {
+            rule: {str(s.measurements): s.error for s in stands} for rule, stands in (curves | drawn).items()
+        },
         "errors": found,
+        CHANCE: against,
         "mean share": {
-            rule.value: statistics.fmean(entry["guided / other"][rule.value] for entry in found)
-            for rule in Rule
-            if rule is not Rule.GUIDED
+            rule: statistics.fmean(entry["guided / other"][rule] for entry in entries)
+            for entries in (found, against)
+            for rule in entries[0]["guided / other"]
         },
     }
 

@@ -63,7 +63,7 @@ def test_shares_are_of_errors_that_chance_reaches() -> None:
     chance = [Stand(10, 0.08), Stand(26, 0.04), Stand(42, 0.05), Stand(58, 0.03)]
     better = [Stand(10, 0.08), Stand(26, 0.02), Stand(42, 0.02), Stand(58, 0.02)]
     worse = [Stand(10, 0.08), Stand(26, 0.06), Stand(42, 0.05), Stand(58, 0.04)]
-    curves = {Rule.RANDOM: chance, Rule.GUIDED: better, Rule.VARIANCE: worse}
+    curves = {"random": chance, "guided": better, "variance": worse}
     at_four, at_three = rules.shares(curves, 60)
     assert (at_four["error"], at_three["error"]) == (0.04, 0.03)  # 0.05 had been passed before
     assert at_four["took"] == pytest.approx({"random": 26, "guided": 10 + 16 * 2 / 3, "variance": 58}, rel=1e-6)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from studies import additive, kills, lab, search, tables
 from studies.freshness import RESULTS, ROOT, TESTED, fingerprint
-from studies.kernels_on_gpu import by_fill, by_hidden
+from studies.kernels_on_gpu import by_fill, by_hidden, recorded
+from studies.rules import CHANCE
 
 
 @pytest.mark.parametrize("name", TESTED)
@@ -68,7 +70,8 @@ def test_intervals_and_hostile_files_hold_on_the_simulator() -> None:
     assert results["hostile"]["other errors"] == 0
     for found in results["rules"].values():
         assert found["mean share"]["variance"] <= 0.75
-        assert found["mean share"]["random"] <= 0.62, "asked is a half; the docs say where it is missed"
+        assert found["mean share"]["random"] <= 0.5
+        assert found["mean share"][CHANCE] <= 0.55, "asked is a half; the docs say where it is missed"
         assert all(entry["guided / other"]["random"] < 1 for entry in found["errors"])
 
 
@@ -157,3 +160,18 @@ def test_a_search_costs_little_and_finds_the_front() -> None:
     assert 0.95 < whole.share(search.losses_of(found)) < 1
     assert whole.share(search.losses_of(found)) > whole.share(search.losses_of(search.at_random(space, 600, 0)))
     assert seconds < 600 * search.measuring_s() / 20  # on a machine that may be busy
+
+
+def test_a_convolution_is_slow_where_it_finds_memory_and_stays_fast_where_it_found_none() -> None:
+    free, taken, after = (
+        next(seen["ms"] for seen in rows if (seen["a"], seen["b"], seen["batch"]) == (120, 18, 16384))
+        for rows in _by_memory(recorded("memory"))
+    )
+    assert free > 25 * taken
+    assert after == pytest.approx(taken, rel=0.1)
+
+
+def _by_memory(seen: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """What was seen before, while and after most memory was taken."""
+    held = [i for i, row in enumerate(seen) if row["held_gib"]]
+    return [seen[: held[0]], seen[held[0] : held[-1] + 1], seen[held[-1] + 1 :]]

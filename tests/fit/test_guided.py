@@ -12,9 +12,10 @@ from studies.additive import spec_of
 
 from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.fit import guide
-from ampere_energy.fit.campaign import add, profile, refine
+from ampere_energy.fit.campaign import add, answered, profile, refine
 from ampere_energy.fit.guide import Offer, best
 from ampere_energy.fit.guided import ROUND, Guided
+from ampere_energy.fit.host import Host
 from ampere_energy.fit.points import drawn
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice
@@ -161,23 +162,74 @@ def test_every_rule_runs(rule: Rule) -> None:
 
 
 def test_refining_narrows_the_interval_onto_the_truth(tmp_path: Path) -> None:
-    spec, device = spec_of("lenet5", (5, 11, 77, 33)), SimulatedDevice(**ROUGH)
+    widths = (5, 11, 77, 33)
+    spec, ref, device = spec_of("lenet5", widths), model_ref("lenet5", widths=widths), SimulatedDevice(**ROUGH)
     learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
     before = estimate(spec, learnt)
     log = tmp_path / "log.jsonl"
-    found = refine(learnt, spec, device, 0.03, log=log)
+    found = refine(learnt, ref, spec, device, 0.03, log=log)
     after = estimate(spec, found.profile)
     truth = device.true_energy_j(spec.blocks)
     assert found.limit is None
     assert found.reach <= 0.03
-    assert found.measurements == len(MeasurementLog(log).read()) > 0
+    records = MeasurementLog(log).read()
+    assert found.measurements == len(records) > 0
+    assert all(isinstance(r.workload, Variant) for r in records[:-1])
+    assert isinstance(records[-1].workload, ModelRef), "blocks alone do not tell what they cost in company"
     assert after.std_j < before.std_j
     assert after.interval_j[0] < truth < after.interval_j[1]
-    for target, limit in ((0.013, "in company"), (1e-4, "measured again, a network differs by ±1 %")):
-        hopeless = refine(learnt, spec, device, target)
-        assert hopeless.limit is not None
-        assert limit in hopeless.limit
-        assert hopeless.reach > target
+    hopeless = refine(learnt, ref, spec, device, 1e-4)
+    assert hopeless.limit is not None
+    assert "measured again, a network differs by ±1 %" in hopeless.limit
+    assert hopeless.reach > 1e-4
+
+
+def test_refining_says_that_it_is_the_host_that_scatters() -> None:
+    widths = (5, 11, 77, 33)
+    spec, ref, device = spec_of("lenet5", widths), model_ref("lenet5", widths=widths), SimulatedDevice(**ROUGH)
+    learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
+    assert learnt.nets is not None
+    busy_s = max(o.time_s for o in learnt.nets.observations)
+    host = Host(2 * busy_s, tuple((s.structure, 0.0) for s in learnt.nets.subjects), spread=0.2, gap_s=0.0)
+    waiting = replace(learnt, nets=replace(learnt.nets, host=host, idle_w=100.0))
+    found = refine(waiting, ref, spec, device, 0.1)
+    assert found.measurements == 0, "the device is known well enough"
+    assert found.limit is not None
+    assert "waits for the host, whose time differs by ±33 %" in found.limit
+    of_all = estimate(spec, waiting)
+    assert found.reach == pytest.approx(1.645 * of_all.std_j / of_all.energy_j, rel=0.2), "what an estimate then says"
+
+
+def test_refining_says_that_the_model_itself_does_not_run() -> None:
+    class Small(SimulatedDevice):
+        """A simulated device on which whole models do not fit."""
+
+        def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+            found = super().measure(workload, procedure)
+            if isinstance(workload, ModelRef):
+                return replace(found, windows=(), infeasible="OutOfMemoryError")
+            return found
+
+    widths = (5, 11, 77, 33)
+    spec, ref, device = spec_of("lenet5", widths), model_ref("lenet5", widths=widths), Small(**ROUGH)
+    learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
+    found = refine(learnt, ref, spec, device, 0.02)
+    assert found.limit is not None
+    assert "does not run (OutOfMemoryError)" in found.limit
+
+
+def test_refining_runs_no_whole_model_where_blocks_are_enough() -> None:
+    widths = (5, 11, 77, 33)
+    spec, ref, device = spec_of("lenet5", widths), model_ref("lenet5", widths=widths), SimulatedDevice(**ROUGH)
+    learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
+    nothing = refine(learnt, ref, spec, device, 0.9)
+    assert nothing.measurements == 0
+    found = refine(learnt, ref, spec, device, 0.97 * nothing.reach)
+    assert found.limit is None
+    assert found.profile.nets is not None
+    assert found.measurements == found.profile.measurements - learnt.measurements > 0
+    wholes = [o for o in found.profile.nets.observations[-found.measurements :] if len(o.blocks) > 1]
+    assert not wholes
 
 
 def test_a_whole_model_can_be_added() -> None:
@@ -230,6 +282,22 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     whole = run_as(member(spec, (3, 9, 50, 40)), Mode.GRAPH)
     assert campaign.tell(SimulatedDevice().measure(whole, POINT))
     assert campaign._records[-1][0] == net
+
+
+def test_issuing_is_timed_throughout_a_campaign() -> None:
+    rules, device = Rules(points=100, precision=1e-6), SimulatedDevice(0.01)
+    campaign = Guided(spec_of("lenet5"), None, rules, captures=True)
+    for _ in range(len(campaign._opening) + 2 * ROUND):
+        request = campaign.ask()
+        assert request is not None
+        campaign.tell(answered(device, request))
+    rounds = [record for _, record in campaign._records[len(campaign._opening) :]]
+    for start in (0, ROUND):
+        eager = [r for r in rounds[start : start + ROUND] if r.workload.training.mode is Mode.EAGER]
+        assert eager == rounds[start : start + 1], "a host's speed drifts"
+        assert isinstance(eager[0], Timing)
+        assert isinstance(eager[0].workload, Variant)
+        assert len(eager[0].workload.blocks) > 1
 
 
 def alone(request: Request) -> bool:
@@ -291,6 +359,30 @@ def test_a_model_as_it_is_is_measured_at_its_own_points() -> None:
         estimate(parse_ref(replace(ref, widths=(2, 72))), learnt)
     with pytest.raises(RequestError, match="has no widths to vary"):
         estimate_many(spec, learnt, np.array([[2, 64]]))
+
+
+def test_a_member_of_another_number_of_layers_is_not_taken_for_one_of_this() -> None:
+    ref = model_ref("transformer", widths=(3, 64), input=(2, 16))
+    spec = replace(parse_ref(ref), name="transformer")
+    ranges, device = [WidthRange(3, 3), WidthRange(16, 64, 8)], SimulatedDevice(0.005)
+    campaign = Guided(spec, ranges, Rules(points=4), captures=False, ref=ref)
+    assert campaign.tell(device.measure(replace(ref, widths=(3, 32)), POINT))
+    assert not campaign.tell(device.measure(replace(ref, widths=(2, 32)), POINT))
+
+
+def test_what_a_campaign_thinks_counts_as_its_time() -> None:
+    seconds, spec = 0.0, spec_of("lenet5")
+    rules = Rules(points=100, precision=1e-6, budget_s=1e6)
+    campaign = Guided(spec, None, rules, captures=False, elapsed=lambda: seconds)
+    device = SimulatedDevice(0.01)
+    for _ in range(len(campaign._opening)):
+        request = campaign.ask()
+        assert request is not None
+        campaign.tell(answered(device, request))
+    assert campaign.ask() is not None
+    seconds = 1e6
+    assert campaign.ask() is None
+    assert campaign.complete()
 
 
 def test_a_family_that_is_no_chain_is_covered_with_whole_members() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from studies.experiments import DATA
 
 from ampere_energy.errors import FileError, RequestError
 from ampere_energy.fit.rules import Status
@@ -16,7 +17,7 @@ from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import MEMBER, Experiment, Part, as_captured, drawn, load, record
+from ampere_energy.predict.experiment import MEMBER, Experiment, Part, as_captured, drawn, fitted, load, record
 
 MODELS = 5
 QUICK = (Part.CAMPAIGN, Part.MEMBERS)
@@ -197,6 +198,22 @@ def test_one_experiment_serves_both_modes(tmp_path: Path) -> None:
     assert score(graph, "ampere").mape < 0.04
     assert score(graph, "run20").mape < 0.04
     assert "neuralpower" in graph.methods
+
+
+def test_captured_steps_take_the_eager_fit_only_where_both_saw_the_same() -> None:
+    recorded = load(DATA / "h200" / "transformer-any")
+    (eager, seen), (graph, same) = recorded.campaign(Mode.EAGER), recorded.campaign(Mode.GRAPH)
+    first = fitted(eager, len(seen))
+    assert first is not None
+    assert first.host is not None
+    taken, own = fitted(graph, len(same), twin=first), fitted(graph, len(same))
+    assert taken is not None
+    assert own is not None
+    assert (taken.subjects, taken.observations, taken.host) == (own.subjects, own.observations, None)
+    assert taken.noise == pytest.approx(own.noise)
+    assert taken.time_hyper[0].scales[0] == pytest.approx(own.time_hyper[0].scales[0])
+    other = replace(first, observations=first.observations[:-1])
+    assert fitted(graph, len(same), twin=other) == own, "its own fit"
 
 
 @pytest.mark.parametrize("family", ["lenet5", "transformer"])

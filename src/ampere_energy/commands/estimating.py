@@ -29,6 +29,7 @@ from ampere_energy.errors import CoverageError, RequestError
 if TYPE_CHECKING:
     from ampere_energy.fit.profile import Profile
     from ampere_energy.model.blocks import ModelSpec
+    from ampere_energy.model.source import ModelRef
 
 
 def estimate(
@@ -45,7 +46,9 @@ def estimate(
     level: Level = 0.9,
     battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh: the share used, P(fits).")] = "",
     within: Annotated[str, typer.Option(help="An energy budget, such as 20kJ, to see how likely it is kept.")] = "",
-    refine: Annotated[str, typer.Option(help="Measure this model's blocks until its interval is within, as 3%.")] = "",
+    refine: Annotated[
+        str, typer.Option(help="Measure its blocks, and itself if need be, until its interval is within, as 3%.")
+    ] = "",
     approximate: Annotated[bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -75,7 +78,7 @@ def estimate(
             remedy += _rougher(spec.training == learnt.training)
         raise CoverageError(error.what, remedy) from error
     if target is not None:
-        learnt = _refined(spec, learnt, existing_path(profile), target)
+        learnt = _refined(ref, spec, learnt, existing_path(profile), target)
         result = predict(spec, learnt, iterations=iterations, level=level)
     show(
         as_json,
@@ -91,7 +94,7 @@ def _rougher(same_settings: bool) -> str:
     return "; --approximate does not bridge other settings"
 
 
-def _refined(spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Profile:
+def _refined(ref: ModelRef, spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Profile:
     """The profile after measuring what this model's interval hangs on; saved, and its measurements logged."""
     from ampere_energy.fit.campaign import refine
     from ampere_energy.measure.devices import reopen
@@ -102,7 +105,7 @@ def _refined(spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Pro
         def observe(done: int, reach: float) -> None:
             status.update(f"refining: {done} measured, interval ±{percent(reach)}")
 
-        found = refine(learnt, spec, device, target, log=path.with_suffix(".jsonl"), observe=observe)
+        found = refine(learnt, ref, spec, device, target, log=path.with_suffix(".jsonl"), observe=observe)
     if found.measurements:
         found.profile.save(path)
     say(f"refined by {found.measurements} measurements to ±{percent(found.reach)}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+import numpy as np
 
 from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.fit.guide import Offer, best
@@ -17,6 +20,7 @@ from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference, collect
 from ampere_energy.fit.rules import Request, Rules, Status
+from ampere_energy.fit.steps import steps
 from ampere_energy.measure.devices import Device, open_device
 from ampere_energy.measure.measurement import Measurement, Record, point_of, same_setting
 from ampere_energy.measure.store import MeasurementLog
@@ -28,6 +32,10 @@ from ampere_energy.model.variants import WidthRange, alone, lessons
 METHODS = ("ampere", "paper")
 _ENOUGH = 0.5
 _REPEATS = 3
+_AGAIN = 10
+"""Steps in which hyperparameters are learnt anew from where they were."""
+_RELEARN = 8
+"""While refining, hyperparameters are learnt anew after so many measurements: one more hardly moves them."""
 Campaign = Guided | Subtracting
 
 
@@ -64,11 +72,14 @@ def profile(
     if rules is None:
         rules = Rules(budget_s=budget_s)
     opened = open_device(device) if isinstance(device, str) else device
+    started_s = time.monotonic()
     try:
         campaign: Campaign = (
             Subtracting(lessons(spec, ranges), rules)
             if method == "paper"
-            else Guided(spec, ranges, rules, captures_alone(opened, spec), ref)
+            else Guided(
+                spec, ranges, rules, captures_alone(opened, spec), ref, elapsed=lambda: time.monotonic() - started_s
+            )
         )
         return _run(spec, campaign, opened, log, method, observe)
     finally:
@@ -179,6 +190,7 @@ class Refined:
 
 def refine(
     profile: Profile,
+    ref: ModelRef,
     spec: ModelSpec,
     device: Device,
     target: float,
@@ -189,9 +201,13 @@ def refine(
 ) -> Refined:
     """Measures the blocks that dominate one model's interval until it is inside the target.
 
+    Where they are known well enough and the target is still missed, the model itself is metered: nothing else tells
+    what its blocks cost in company.
+
     Args:
         profile: what is known; made on this device by the `ampere` method.
-        spec: the model.
+        ref: where the model comes from.
+        spec: the model, parsed.
         device: where to measure.
         target: half the 90 % interval, as a share of the energy.
         log: where each measurement is kept.
@@ -199,41 +215,58 @@ def refine(
         observe: called with the measurements made and the reach so far.
     """
     nets, kept = _joint(profile), MeasurementLog(Path(log)) if log is not None else None
-    asked = _net(nets, spec.blocks)
+    asked, whole = _net(nets, spec.blocks), Request(replace(ref, training=spec.training))
     twin = Mode.GRAPH if captures_alone(device, spec) else spec.training.mode
     places = zip(asked, spec.blocks, strict=True)
     blocks: dict[Net, Block] = {((index, block.point),): block for (index, _), block in places}
-    costs, done = {True: 2.0, False: 0.1}, 0
+    costs, done, wholes = {True: 2.0, False: 0.1}, 0, _REPEATS
     offers = [(net, metered) for net in blocks for metered in (True, False) for _ in range(_REPEATS)]
-    variance = _variance(nets, asked)
-    while (reach := _reach(nets, variance)) > target and _narrows(nets, len(asked), variance, target) and offers:
-        ranked = [Offer(net, metered, costs[metered]) for net, metered in dict.fromkeys(offers)]
-        chosen = best(nets, [asked], ranked, 1)[0]
-        offers.remove((chosen.net, chosen.metered))
-        kind = blocks[chosen.net].kind
+    infeasible: str | None = None
+    while (reach := _reach(nets, asked)) > target:
+        variance = float(nets.posterior([asked])[1, 1])
+        if offers and _narrows(nets, variance, target, _company(nets, len(asked))):
+            ranked = [Offer(net, metered, costs[metered]) for net, metered in dict.fromkeys(offers)]
+            chosen = best(nets, [asked], ranked, 1)[0]
+            offers.remove((chosen.net, chosen.metered))
+            net, block = chosen.net, blocks[chosen.net]
+            request = Request(alone(in_mode(block.kind, twin), block.point), chosen.metered)
+        elif wholes and infeasible is None and _narrows(nets, variance, target):
+            net, request, wholes = asked, whole, wholes - 1
+        else:
+            break
         known = next(before, None) if before else None
-        workload = alone(in_mode(kind, twin), blocks[chosen.net].point)
-        record = known or answered(device, Request(workload, chosen.metered))
+        record = known or answered(device, request)
         same_setting(record, profile.device, profile.meter)
         if kept and known is None:
             kept.append(record)
-        costs[chosen.metered] = max(record.cost_s, 1e-3)
+        if net != asked:
+            costs[request.metered] = max(record.cost_s, 1e-3)
         done += 1
         error = record.energy_std_j / record.energy_j if isinstance(record, Measurement) and record.windows else 0.0
-        seen = observation(chosen.net, record, error, spec.training.mode.waits)
+        seen = observation(net, record, error, spec.training.mode.waits)
         if seen is not None:
-            profile = _with(profile, nets, [*nets.observations, seen], record.cost_s)
+            iterations = 0 if done % _RELEARN else _AGAIN
+            profile = _with(profile, nets, [*nets.observations, seen], record.cost_s, iterations)
             nets = _joint(profile)
-            variance = _variance(nets, asked)
-        observe(done, _reach(nets, variance))
-    return Refined(profile, reach, done, _limit(nets, target) if reach > target else None)
+        elif net == asked:
+            infeasible = record.infeasible
+        observe(done, _reach(nets, asked))
+    return Refined(profile, reach, done, _limit(nets, asked, target, infeasible) if reach > target else None)
 
 
-def _limit(nets: NetFit, target: float) -> str:
-    """What keeps an interval wide when all blocks are measured often enough."""
-    if _repeats(nets) > target:
-        return f"measured again, a network differs by ±{100 * _repeats(nets):.0f} %; give the device nothing else to do"
-    return "every block is measured often enough; what they cost in company remains: ampere measure --add-to tells"
+def _limit(nets: NetFit, asked: Net, target: float, infeasible: str | None) -> str:
+    """What keeps an interval wide when all is measured often enough."""
+    repeats = REACH_90 * nets.scatter[1, 1] ** 0.5
+    if repeats > target:
+        return f"measured again, a network differs by ±{100 * repeats:.0f} %; give the device nothing else to do"
+    if infeasible is not None:
+        return f"the model itself does not run ({infeasible}); its blocks are measured often enough"
+    if nets.host is not None and _reach(replace(nets, host=replace(nets.host, spread=0.0)), asked) <= target:
+        scatter = 100 * REACH_90 * nets.host.spread
+        return (
+            f"a step waits for the host, whose time differs by ±{scatter:.0f} %; captured (--mode graph) it would not"
+        )
+    return "its blocks and the model itself are measured; ampere measure --add-to measures the model once more"
 
 
 def _joint(profile: Profile) -> NetFit:
@@ -252,29 +285,26 @@ def _net(nets: NetFit, blocks: Sequence[Block]) -> Net:
     return tuple((place, block.point) for place, block in places if place is not None)
 
 
-def _with(profile: Profile, nets: NetFit, observations: Sequence[Observation], cost_s: float) -> Profile:
-    again = learn(nets.subjects, observations, idle_w=nets.idle_w, before=nets, iterations=10)
+def _with(
+    profile: Profile, nets: NetFit, observations: Sequence[Observation], cost_s: float, iterations: int = _AGAIN
+) -> Profile:
+    again = learn(nets.subjects, observations, idle_w=nets.idle_w, before=nets, iterations=iterations)
     return replace(profile, nets=again, measurements=profile.measurements + 1, profile_s=profile.profile_s + cost_s)
 
 
-def _variance(nets: NetFit, asked: Net) -> float:
-    """Of the logarithm of a network's energy."""
-    return float(nets.posterior([asked])[1, 1])
+def _reach(nets: NetFit, asked: Net) -> float:
+    """Half the 90 % interval of a step's energy, as a share."""
+    points = [np.array([point], dtype=float) for _, point in asked]
+    return float(REACH_90 * steps(nets, [kind for kind, _ in asked], points).spread[0])
 
 
-def _reach(nets: NetFit, variance: float) -> float:
-    """Half the 90 % interval of a network's energy, as a share."""
-    return float(REACH_90 * (variance + nets.scatter[1, 1]) ** 0.5)
+def _company(nets: NetFit, blocks: int) -> float:
+    """The variance that measuring blocks alone does not take away: of what they cost in a company of its own."""
+    share = (blocks - 1) / blocks
+    return float(share**2 * sum(deviation**2 for deviation in nets.own))
 
 
-def _narrows(nets: NetFit, blocks: int, variance: float, target: float) -> bool:
-    """Whether measuring blocks helps: until they are not what keeps the interval wider than the target."""
-    company = (blocks - 1) / blocks
-    own = company**2 * sum(deviation**2 for deviation in nets.own)
-    left = (target / REACH_90) ** 2 - own - nets.scatter[1, 1]
-    return max(variance - own, 0.0) > max(float(left), (_ENOUGH * target / REACH_90) ** 2)
-
-
-def _repeats(nets: NetFit) -> float:
-    """Half the 90 % interval of one network measured again, as a share."""
-    return float(REACH_90 * nets.scatter[1, 1] ** 0.5)
+def _narrows(nets: NetFit, variance: float, target: float, company: float = 0.0) -> bool:
+    """Whether measuring helps: until what it can take away is not what keeps the interval wider than the target."""
+    left = (target / REACH_90) ** 2 - company - nets.scatter[1, 1]
+    return max(variance - company, 0.0) > max(float(left), (_ENOUGH * target / REACH_90) ** 2)

@@ -4,8 +4,8 @@ It opens with a fixed design, in shuffled order so that drift is not mistaken fo
 and at a few widths in between, metered at three of them, and some whole members metered, which alone can tell what
 blocks cost in company. All as captured graphs where the device can; what the host takes to issue a step is timed at
 some of these widths and of a few members: it scatters, and jumps where a library takes kernels that come in other
-numbers. Then rounds of the most telling measurements (`guide`) over a
-sample of the family's members, until their intervals are narrow enough, the time is spent, or the points are.
+numbers. Then rounds of the most telling measurements (`guide`) over a sample of the family's members, and one more
+member's issuing each, until their intervals are narrow enough, the time is spent, or the points are.
 
 All choices follow from the records alone, in their order, so a killed campaign resumes where it was.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -25,7 +25,7 @@ from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation, subject
-from ampere_energy.fit.points import anywhere, bounds, drawn
+from ampere_energy.fit.points import across, anywhere, bounds, drawn
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.measure.measurement import (
     Measurement,
@@ -49,7 +49,8 @@ from ampere_energy.model.variants import (
     spec_ranges,
 )
 
-QUESTIONS = 48
+QUESTIONS = 96
+"""Members whose estimates are asked for: of half as many, the guide would learn those very widths, and not the rest."""
 ROUND = 16
 REACH_90 = 1.645
 _INSIDE = 10
@@ -77,6 +78,7 @@ class Guided:
         rules: end conditions and rule.
         captures: blocks of eager steps are metered as captured graphs, which shows what the device takes alone.
         ref: how to build whole members of a model that is no chain of recipes.
+        elapsed: seconds since the campaign began, of which what it thinks takes some too.
     """
 
     def __init__(
@@ -86,8 +88,10 @@ class Guided:
         rules: Rules,
         captures: bool,
         ref: ModelRef | None = None,
+        elapsed: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.spec, self.rules, self.captures, self.ref = spec, rules, captures, ref
+        self._elapsed = elapsed
         self.ranges = spec_ranges(spec) if ranges is None else ranges
         self.domains = block_domains(spec, self.ranges)
         self.kinds = list(self.domains)
@@ -128,6 +132,9 @@ class Guided:
         if isinstance(workload, ModelRef):
             if self.ref is None or replace(workload, widths=self.ref.widths) != self.ref:
                 return False
+            pairs = enumerate(zip(workload.widths, self.ref.widths, strict=True))
+            if not {variable for variable, (width, own) in pairs if width != own} <= self._varied:
+                return False  # of another number of layers
             self._keep(self._member(workload.widths), record)
             return True
         if workload.phase is not Phase.STEP or any(b.kind not in self.domains for b in workload.blocks):
@@ -252,10 +259,11 @@ class Guided:
         metered: list[Request] = []
         for kind, domain in self.domains.items():
             corners = bounds(domain)
+            largest = () if any(self._wholes) else corners[:1]  # else the largest member, metered, tells of it
             inside = [point for point in drawn(domain, _INSIDE * len(domain), draw) if point not in corners]
             points = [*corners, *inside]
-            looked = list(dict.fromkeys((corners[0], corners[-1], *inside[:1])))
-            issued = list(dict.fromkeys((*looked, *inside)))[:_ISSUED] if self.captures else looked
+            looked = list(dict.fromkeys((corners[-1], *across(domain), *largest)))
+            issued = list(dict.fromkeys((corners[0], *looked, *inside)))[: _ISSUED if self.captures else len(looked)]
             if not self.spec.widths:
                 points = looked = issued = self._own(kind)
             metered += [Request(self._block(kind, point), True) for point in looked]
@@ -326,7 +334,7 @@ class Guided:
         ]
 
     def _spent(self) -> bool:
-        return self.rules.budget_s is not None and self._spent_s >= self.rules.budget_s
+        return self.rules.budget_s is not None and max(self._spent_s, self._elapsed()) >= self.rules.budget_s
 
     @lru_cache(maxsize=4)  # noqa: B019 - lives as long as the campaign
     def _known(self, count: int) -> bool:
@@ -382,13 +390,22 @@ class Guided:
         offers = [Offer(net, metered, costs[len(net) > 1, metered]) for net, metered in sorted(requests)]
         single = self.rules.rule is not Rule.MEMBERS
         fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
+        issued = self._issued(draw)
+        count = self._length(start) - len(issued)
         if self.rules.rule is Rule.GUIDED:
-            chosen = best(known, self.questions, offers, self._length(start))
+            chosen = best(known, self.questions, offers, count)
         elif self.rules.rule is Rule.VARIANCE:
-            chosen = widest(known, fitting, self._length(start))
+            chosen = widest(known, fitting, count)
         else:
-            chosen = draw.sample(fitting, min(self._length(start), len(fitting)))
-        return tuple(requests[offer.net, offer.metered] for offer in chosen)
+            chosen = draw.sample(fitting, min(count, len(fitting)))
+        return (*issued, *(requests[offer.net, offer.metered] for offer in chosen))
+
+    def _issued(self, draw: random.Random) -> list[Request]:
+        """A member whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone."""
+        if not (self.captures and self.rules.timings and self.spec.widths):
+            return []
+        whole = self._whole(self._widths(draw))
+        return [Request(whole, False)] if whole is not None else []
 
     def _costs(self, count: int) -> dict[tuple[bool, bool], float]:
         """Seconds that measuring takes, by whether it is of a whole and whether it is metered."""

@@ -12,11 +12,18 @@ from ampere_energy.model.variants import Domain
 
 GRID_LIMIT = 2500
 _EVERY = 4
+_ACROSS = (0.3, 0.7)
 
 
 def bounds(domain: Domain) -> list[Point]:
     """The corners of the domain, the largest first, since it decides whether the kind fits the device."""
     return list(dict.fromkeys(itertools.product(*((r.high, r.low) for r in domain))))
+
+
+def across(domain: Domain) -> list[Point]:
+    """Two points well inside the domain, opposite each other: where one has a small width, the other has a large."""
+    places = (_ACROSS, _ACROSS[::-1])
+    return [tuple(r[round(own[axis % 2] * (len(r) - 1))] for axis, r in enumerate(domain)) for own in places]
 
 
 def candidates(domain: Domain) -> list[Point]:

@@ -42,7 +42,8 @@ class Rules:
             mean profiled value, (guided) when the mean member's 90 % interval is within this share of its energy.
         guide: (paper) whose predictive variance chooses the next point; time is what the paper uses where live
             energy is not to be had.
-        budget_s: seconds of measuring; what every kind needs is always measured.
+        budget_s: seconds of measuring, of the guided method its own thinking included; what every kind needs is
+            always measured.
         rule: (guided) how the next measurement is chosen.
         timings: (guided) whether blocks are timed as well as metered.
     """

@@ -68,7 +68,7 @@ class Procedure:
     iterations: int = 1
 
 
-POINT = Procedure(windows=2, ticks=5, window_s=0.18, warm_up_s=0.4, steady=0.02)
+POINT = Procedure(windows=2, ticks=3, window_s=0.18, warm_up_s=0.4, steady=0.02)
 """A campaign's point: cheap, its noise estimated and modelled."""
 REPORT = Procedure(windows=3, ticks=10, window_s=0.5, warm_up_s=6.0, target=0.02, budget_s=5.0)
 """A measurement somebody will quote."""

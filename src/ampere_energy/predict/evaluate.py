@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from scipy.stats import spearmanr
 
 from ampere_energy.errors import DeviceError
+from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Rules
@@ -26,7 +27,7 @@ from ampere_energy.model.variants import lessons
 from ampere_energy.model.zoo.families import family
 from ampere_energy.predict.baselines import by_operators, by_time, by_work
 from ampere_energy.predict.estimate import estimate
-from ampere_energy.predict.experiment import ROUNDS, Part, Recorded, spent_j
+from ampere_energy.predict.experiment import ROUNDS, Part, Recorded, fitted, spent_j
 
 ALIGNED = 8
 """Widths that are all multiples of this are called aligned."""
@@ -197,14 +198,25 @@ def evaluate(
 
 def rescore(recorded: Recorded, *, level: float = 0.9) -> list[Trials]:
     """The trials of an experiment, one in each mode it was measured in."""
-    return [_in_mode(recorded, mode, level) for mode in recorded.modes]
+    found: list[Trials] = []
+    fits: Fits = (None, None)
+    for mode in recorded.modes:
+        trials, fits = _in_mode(recorded, mode, level, fits)
+        found.append(trials)
+    return found
 
 
-def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
+Fits = tuple[NetFit | None, NetFit | None]
+"""What a campaign learnt, and with what was measured to refine members."""
+
+
+def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple[Trials, Fits]:
+    """The trials in a mode, and the fits they rest on; `twins` are those of the mode before."""
     asked = recorded.experiment
     specs = asked.specs(mode)
     campaign, records = recorded.campaign(mode)
-    profile = recorded.profile(campaign, records)
+    profile = recorded.profile(campaign, records, twins[0])
+    refined: NetFit | None = None
     predictions = _predicted(specs, profile, level)
     operators = by_operators(campaign, recorded.records(Part.OPERATORS, mode), [spec.blocks for spec in specs])
     _add(predictions, "neuralpower", operators)
@@ -215,14 +227,18 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
         for found, spec in zip(predictions, specs, strict=True):
             found["paper"] = _interval(spec, paper, level)
     if Part.REFINED in recorded.parts:
-        for record in recorded.records(Part.REFINED, mode):
-            campaign.tell(record)
-        again = replace(profile, nets=campaign.fit(before=profile.nets))
+        members = dict(zip(asked.members, specs, strict=True))
+        more = recorded.records(Part.REFINED, mode)
+        for record in more:
+            if not campaign.tell(record) and isinstance(record.workload, ModelRef):
+                campaign.add(members[record.workload.widths].blocks, record)
+        refined = fitted(campaign, len(records) + len(more), twins[1], profile.nets)
+        again = replace(profile, nets=refined)
         for found, spec in list(zip(predictions, specs, strict=True))[: asked.refine]:
             found["refined"] = _interval(spec, again, level)
     measured = recorded.by_member(Part.MEMBERS, mode)
     rounds = [tuple(m.energy_j for m in own if m.infeasible is None) for own in measured]
-    return Trials(
+    trials = Trials(
         family=asked.family,
         device=profile.device,
         meter=profile.meter,
@@ -239,6 +255,7 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float) -> Trials:
             if own
         ),
     )
+    return trials, (profile.nets, refined)
 
 
 def _aligned(name: str, members: Sequence[tuple[int, ...]]) -> bool:

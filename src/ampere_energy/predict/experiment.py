@@ -6,7 +6,7 @@
            short.jsonl        the same members, a few cold steps each
            operators.jsonl    forward, backward and update of blocks, each by itself
            paper.jsonl        the paper's campaign
-           refined.jsonl      blocks measured for the sake of some members
+           refined.jsonl      blocks, and where they were not enough the whole, measured for the sake of some members
 
 Every part goes on where its log ends, so an experiment survives a lent device that is taken back. On a CUDA device all
 is measured eagerly, which tells what captured steps take as well: one experiment serves both modes.
@@ -14,6 +14,7 @@ is measured eagerly, which tells what captured steps take as well: one experimen
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import time
@@ -26,6 +27,7 @@ from pathlib import Path
 from ampere_energy.errors import FileError, RequestError
 from ampere_energy.fit.campaign import profile, refine
 from ampere_energy.fit.guided import Guided
+from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import collect
 from ampere_energy.fit.rules import Rules, Status
@@ -40,11 +42,11 @@ from ampere_energy.model.zoo.families import Family, family
 from ampere_energy.plain import decode, encode, parse_json
 
 ROUNDS = 2
-MEMBER = replace(POINT, windows=1, warm_up_s=1.0)
+MEMBER = replace(POINT, windows=1, ticks=5, warm_up_s=1.0)
 """A member's measurement: warmed up longer than a campaign's point; its other window is in the next round."""
 SHORT = Procedure(windows=1, ticks=2, window_s=0.0, warm_up_s=0.0, iterations=20)
 """Twenty steps, as somebody does who has the device at hand and a minute; more where the counter needs them."""
-OPERATOR = replace(POINT, windows=1, warm_up_s=0.2)
+OPERATOR = replace(POINT, windows=1, ticks=5, warm_up_s=0.2)
 _PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
@@ -239,9 +241,10 @@ def _refined(
 ) -> None:
     before = iter(log.read() if log.exists() else ())
     log.path.touch()  # also where nothing needs to be measured
-    asked = experiment.specs(experiment.training.mode)[: experiment.refine]
-    for number, spec in enumerate(asked, start=1):
-        learnt = refine(learnt, spec, device, experiment.refine_to, log=log.path, before=before).profile
+    asked = zip(experiment.members, experiment.specs(experiment.training.mode), strict=True)
+    for number, (widths, spec) in enumerate(itertools.islice(asked, experiment.refine), start=1):
+        ref = experiment.ref(widths)
+        learnt = refine(learnt, ref, spec, device, experiment.refine_to, log=log.path, before=before).profile
         observe(Part.REFINED, f"{number} of {experiment.refine}")
 
 
@@ -301,10 +304,10 @@ class Recorded:
             campaign.tell(seen)
         return campaign, found
 
-    def profile(self, campaign: Guided, records: Sequence[Record]) -> Profile:
-        """What a campaign's records gave."""
+    def profile(self, campaign: Guided, records: Sequence[Record], twin: NetFit | None = None) -> Profile:
+        """What a campaign's records gave; `twin` is what they gave in another mode."""
         first = next(r for r in self.parts[Part.CAMPAIGN] if isinstance(r, Measurement))
-        nets = campaign.fit()
+        nets = fitted(campaign, len(records), twin)
         return Profile(
             self.experiment.family, "ampere", first.device, first.meter, campaign.spec.training, True, len(records),
             sum(r.cost_s for r in records), first.recorded_at, nets=nets,
@@ -328,6 +331,18 @@ def load(folder: Path) -> Recorded:
     if not parts.get(Part.CAMPAIGN) or not parts.get(Part.MEMBERS):
         raise FileError(f"the experiment in {folder} is not finished", "go on with ampere evaluate --record")
     return Recorded(experiment, told.get("wall_s"), parts)
+
+
+def fitted(campaign: Guided, records: int, twin: NetFit | None = None, before: NetFit | None = None) -> NetFit | None:
+    """What a campaign learnt of its records; or what its twin did, the host apart, if it saw the same.
+
+    Eager steps and captured ones keep the device equally busy, and that is all that hyperparameters are learnt from.
+    """
+    if twin is not None and campaign.spec.training.mode is Mode.GRAPH:
+        seen = tuple(campaign.observations(records))
+        if [replace(o, host_s=None, wall_s=None) for o in twin.observations] == list(seen):
+            return replace(twin, subjects=campaign.subjects, observations=seen, host=None)
+    return campaign.fit(before)
 
 
 def as_captured(record: Record) -> Record | None:
