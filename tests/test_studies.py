@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from studies import additive, kills, lab, search, tables
@@ -164,14 +163,7 @@ def test_a_search_costs_little_and_finds_the_front() -> None:
 
 def test_a_convolution_is_slow_where_it_finds_memory_and_stays_fast_where_it_found_none() -> None:
     free, taken, after = (
-        next(seen["ms"] for seen in rows if (seen["a"], seen["b"], seen["batch"]) == (120, 18, 16384))
-        for rows in _by_memory(recorded("memory"))
+        seen["ms"] for seen in recorded("memory") if (seen["a"], seen["b"], seen["batch"]) == (120, 18, 16384)
     )
     assert free > 25 * taken
     assert after == pytest.approx(taken, rel=0.1)
-
-
-def _by_memory(seen: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """What was seen before, while and after most memory was taken."""
-    held = [i for i, row in enumerate(seen) if row["held_gib"]]
-    return [seen[: held[0]], seen[held[0] : held[-1] + 1], seen[held[-1] + 1 :]]

@@ -17,6 +17,7 @@ from ampere_energy.fit.guide import Offer, best
 from ampere_energy.fit.guided import ROUND, Guided
 from ampere_energy.fit.host import Host
 from ampere_energy.fit.points import drawn
+from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Workload, run_as
@@ -161,10 +162,19 @@ def test_every_rule_runs(rule: Rule) -> None:
     assert all(o.energy_j is not None for o in learnt.nets.observations)
 
 
-def test_refining_narrows_the_interval_onto_the_truth(tmp_path: Path) -> None:
+Wide = tuple[ModelSpec, ModelRef, Profile]
+
+
+@pytest.fixture(scope="module")
+def wide() -> Wide:
+    """A model whose interval a short campaign leaves wide."""
     widths = (5, 11, 77, 33)
-    spec, ref, device = spec_of("lenet5", widths), model_ref("lenet5", widths=widths), SimulatedDevice(**ROUGH)
-    learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
+    learnt = profile(spec_of("lenet5"), device=SimulatedDevice(**ROUGH), rules=Rules(points=3))
+    return spec_of("lenet5", widths), model_ref("lenet5", widths=widths), learnt
+
+
+def test_refining_narrows_the_interval_onto_the_truth(wide: Wide, tmp_path: Path) -> None:
+    (spec, ref, learnt), device = wide, SimulatedDevice(**ROUGH)
     before = estimate(spec, learnt)
     log = tmp_path / "log.jsonl"
     found = refine(learnt, ref, spec, device, 0.03, log=log)
@@ -184,10 +194,8 @@ def test_refining_narrows_the_interval_onto_the_truth(tmp_path: Path) -> None:
     assert hopeless.reach > 1e-4
 
 
-def test_refining_says_that_it_is_the_host_that_scatters() -> None:
-    widths = (5, 11, 77, 33)
-    spec, ref, device = spec_of("lenet5", widths), model_ref("lenet5", widths=widths), SimulatedDevice(**ROUGH)
-    learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
+def test_refining_says_that_it_is_the_host_that_scatters(wide: Wide) -> None:
+    (spec, ref, learnt), device = wide, SimulatedDevice(**ROUGH)
     assert learnt.nets is not None
     busy_s = max(o.time_s for o in learnt.nets.observations)
     host = Host(2 * busy_s, tuple((s.structure, 0.0) for s in learnt.nets.subjects), spread=0.2, gap_s=0.0)
@@ -200,7 +208,7 @@ def test_refining_says_that_it_is_the_host_that_scatters() -> None:
     assert found.reach == pytest.approx(1.645 * of_all.std_j / of_all.energy_j, rel=0.2), "what an estimate then says"
 
 
-def test_refining_says_that_the_model_itself_does_not_run() -> None:
+def test_refining_says_that_the_model_itself_does_not_run(wide: Wide) -> None:
     class Small(SimulatedDevice):
         """A simulated device on which whole models do not fit."""
 
@@ -210,18 +218,14 @@ def test_refining_says_that_the_model_itself_does_not_run() -> None:
                 return replace(found, windows=(), infeasible="OutOfMemoryError")
             return found
 
-    widths = (5, 11, 77, 33)
-    spec, ref, device = spec_of("lenet5", widths), model_ref("lenet5", widths=widths), Small(**ROUGH)
-    learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
+    (spec, ref, learnt), device = wide, Small(**ROUGH)
     found = refine(learnt, ref, spec, device, 0.02)
     assert found.limit is not None
     assert "does not run (OutOfMemoryError)" in found.limit
 
 
-def test_refining_runs_no_whole_model_where_blocks_are_enough() -> None:
-    widths = (5, 11, 77, 33)
-    spec, ref, device = spec_of("lenet5", widths), model_ref("lenet5", widths=widths), SimulatedDevice(**ROUGH)
-    learnt = profile(spec_of("lenet5"), device=device, rules=Rules(points=3))
+def test_refining_runs_no_whole_model_where_blocks_are_enough(wide: Wide) -> None:
+    (spec, ref, learnt), device = wide, SimulatedDevice(**ROUGH)
     nothing = refine(learnt, ref, spec, device, 0.9)
     assert nothing.measurements == 0
     found = refine(learnt, ref, spec, device, 0.97 * nothing.reach)
