@@ -194,6 +194,14 @@ def test_refining_narrows_the_interval_onto_the_truth(wide: Wide, tmp_path: Path
     assert hopeless.reach > 1e-4
 
 
+def test_refining_meters_the_model_at_once_where_blocks_cannot_be_enough(wide: Wide, tmp_path: Path) -> None:
+    (spec, ref, learnt), device = wide, SimulatedDevice(**ROUGH)
+    found = refine(learnt, ref, spec, device, 0.02, log=tmp_path / "log.jsonl")
+    assert found.limit is None
+    assert 0 < found.measurements <= 3
+    assert all(isinstance(r.workload, ModelRef) for r in MeasurementLog(tmp_path / "log.jsonl").read())
+
+
 def test_refining_says_that_it_is_the_host_that_scatters(wide: Wide) -> None:
     (spec, ref, learnt), device = wide, SimulatedDevice(**ROUGH)
     assert learnt.nets is not None
@@ -208,7 +216,7 @@ def test_refining_says_that_it_is_the_host_that_scatters(wide: Wide) -> None:
     assert found.reach == pytest.approx(1.645 * of_all.std_j / of_all.energy_j, rel=0.2), "what an estimate then says"
 
 
-def test_refining_says_that_the_model_itself_does_not_run(wide: Wide) -> None:
+def test_refining_says_that_the_model_itself_does_not_run(wide: Wide, tmp_path: Path) -> None:
     class Small(SimulatedDevice):
         """A simulated device on which whole models do not fit."""
 
@@ -219,9 +227,14 @@ def test_refining_says_that_the_model_itself_does_not_run(wide: Wide) -> None:
             return found
 
     (spec, ref, learnt), device = wide, Small(**ROUGH)
-    found = refine(learnt, ref, spec, device, 0.02)
+    found = refine(learnt, ref, spec, device, 0.02, log=tmp_path / "log.jsonl")
     assert found.limit is not None
     assert "does not run (OutOfMemoryError)" in found.limit
+    first, *rest = MeasurementLog(tmp_path / "log.jsonl").read()
+    assert isinstance(first.workload, ModelRef)
+    assert rest, "its blocks are measured instead"
+    assert all(isinstance(r.workload, Variant) for r in rest)
+    assert found.reach < refine(learnt, ref, spec, device, 0.9).reach
 
 
 def test_refining_runs_no_whole_model_where_blocks_are_enough(wide: Wide) -> None:

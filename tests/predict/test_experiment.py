@@ -67,14 +67,30 @@ def test_a_score_follows_from_its_members(folder: Path) -> None:
     assert higher.covered("ampere") is False
 
 
-def test_what_is_recorded_is_not_measured_again(folder: Path, tmp_path: Path) -> None:
-    class Refusing(SimulatedDevice):
-        def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
-            raise AssertionError(f"{workload} was measured before")
+class Refusing(SimulatedDevice):
+    """A simulated device that has measured enough."""
 
+    def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+        raise AssertionError(f"{workload} was measured before")
+
+    def time(self, workload: Workload) -> Timing:
+        raise AssertionError(f"{workload} was timed before")
+
+
+def test_what_is_recorded_is_not_measured_again(folder: Path) -> None:
     record(asked(), folder, Refusing(0.01))
     with pytest.raises(RequestError, match="asks for something else"):
         record(asked(budget_s=61.0), folder, Refusing(0.01))
+
+
+def test_a_campaign_that_was_saved_is_not_prolonged(folder: Path, tmp_path: Path) -> None:
+    """Its time was told when it ended: what it learnt later would not be in it."""
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    lines = (folder / "campaign.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "campaign.jsonl").write_bytes(b"".join(lines[:-5]))
+    record(asked(), tmp_path, Refusing(0.01))
+    assert (tmp_path / "campaign.jsonl").read_bytes() == b"".join(lines[:-5])
 
 
 def test_an_interrupted_experiment_goes_on(tmp_path: Path) -> None:

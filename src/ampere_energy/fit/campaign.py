@@ -201,8 +201,8 @@ def refine(
 ) -> Refined:
     """Measures the blocks that dominate one model's interval until it is inside the target.
 
-    Where they are known well enough and the target is still missed, the model itself is metered: nothing else tells
-    what its blocks cost in company.
+    Where they could not bring it there, however well they were known, the model itself is metered: nothing else tells
+    what its blocks cost in company. Where it does not run, they are measured for what they can tell.
 
     Args:
         profile: what is known; made on this device by the `ampere` method.
@@ -223,8 +223,9 @@ def refine(
     offers = [(net, metered) for net in blocks for metered in (True, False) for _ in range(_REPEATS)]
     infeasible: str | None = None
     while (reach := _reach(nets, asked)) > target:
-        variance = float(nets.posterior([asked])[1, 1])
-        if offers and _narrows(nets, variance, target, _company(nets, len(asked))):
+        variance, company = float(nets.posterior([asked])[1, 1]), _company(nets, len(asked))
+        by_blocks = infeasible is not None or _leaves(nets, target, company) > 0
+        if offers and by_blocks and _narrows(nets, variance, target, company):
             ranked = [Offer(net, metered, costs[metered]) for net, metered in dict.fromkeys(offers)]
             chosen = best(nets, [asked], ranked, 1)[0]
             offers.remove((chosen.net, chosen.metered))
@@ -306,5 +307,10 @@ def _company(nets: NetFit, blocks: int) -> float:
 
 def _narrows(nets: NetFit, variance: float, target: float, company: float = 0.0) -> bool:
     """Whether measuring helps: until what it can take away is not what keeps the interval wider than the target."""
-    left = (target / REACH_90) ** 2 - company - nets.scatter[1, 1]
-    return max(variance - company, 0.0) > max(float(left), (_ENOUGH * target / REACH_90) ** 2)
+    enough = max(_leaves(nets, target, company), (_ENOUGH * target / REACH_90) ** 2)
+    return max(variance - company, 0.0) > enough
+
+
+def _leaves(nets: NetFit, target: float, company: float) -> float:
+    """What the target leaves to the variance of blocks; not positive where they alone cannot reach it."""
+    return float((target / REACH_90) ** 2 - company - nets.scatter[1, 1])

@@ -29,6 +29,7 @@ from ampere_energy.fit.campaign import profile, refine
 from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.profile import load as saved_profile
 from ampere_energy.fit.references import collect
 from ampere_energy.fit.rules import Rules, Status
 from ampere_energy.measure.devices import Device
@@ -192,7 +193,9 @@ def _campaign(
     started_s: float,
     observe: Callable[[Part, Status | str], None],
 ) -> Profile:
-    about, log = folder / "campaign.json", folder / "campaign.jsonl"
+    about, log, saved = folder / "campaign.json", folder / "campaign.jsonl", folder / "profile.json"
+    if about.exists() and saved.exists():
+        return saved_profile(saved)
     resumed = log.exists()
     rules = Rules(precision=experiment.target, budget_s=experiment.budget_s)
     learnt = profile(
@@ -204,10 +207,9 @@ def _campaign(
         ref=experiment.ref(experiment.zoo.largest),
         observe=lambda status: observe(Part.CAMPAIGN, status),
     )
-    learnt.save(folder / "profile.json")
-    if not about.exists():
-        wall_s = None if resumed else round(time.monotonic() - started_s, 1)
-        about.write_text(json.dumps({"wall_s": wall_s}) + "\n")
+    learnt.save(saved)
+    wall_s = None if resumed else round(time.monotonic() - started_s, 1)
+    about.write_text(json.dumps({"wall_s": wall_s}) + "\n")
     return learnt
 
 
