@@ -222,7 +222,8 @@ def refine(
     costs, done, wholes = {True: 2.0, False: 0.1}, 0, _REPEATS
     offers = [(net, metered) for net in blocks for metered in (True, False) for _ in range(_REPEATS)]
     infeasible: str | None = None
-    while (reach := _reach(nets, asked)) > target:
+    reach = _reach(nets, asked)
+    while reach > target:
         variance, company = float(nets.posterior([asked])[1, 1]), _company(nets, len(asked))
         by_blocks = infeasible is not None or _leaves(nets, target, company) > 0
         if offers and by_blocks and _narrows(nets, variance, target, company):
@@ -251,7 +252,8 @@ def refine(
             nets = _joint(profile)
         elif net == asked:
             infeasible = record.infeasible
-        observe(done, _reach(nets, asked))
+        reach = _reach(nets, asked)
+        observe(done, reach)
     return Refined(profile, reach, done, _limit(nets, asked, target, infeasible) if reach > target else None)
 
 
