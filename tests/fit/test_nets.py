@@ -168,7 +168,7 @@ def test_a_kernel_twenty_times_as_slow_is_not_taken_for_what_company_costs() -> 
 
     Networks of blocks that were seen alone at other widths only are sums far from what the physical means say.
     """
-    campaign, _ = load(DATA / "h200" / "har-aligned").campaign(Mode.GRAPH)
+    campaign, _ = load(DATA / "h200-cards" / "har-aligned").campaign(Mode.GRAPH)
     fit = campaign.fit()
     assert fit is not None
     wholes = [o for o in fit.observations if len(o.blocks) > 1]
