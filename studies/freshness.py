@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "studies" / "results.json"
 METERS = "src/ampere_energy/measure/meters"
 
-FITTED = ("physics", "kernels", "observed", "rows", "posterior", "host", "nets", "learn")
+FITTED = ("physics", "slow", "kernels", "observed", "rows", "posterior", "host", "nets", "learn")
 ENGINE = tuple(f"src/ampere_energy/fit/{name}.py" for name in FITTED)
 GUIDED = (
     *(f"src/ampere_energy/fit/{name}.py" for name in ("guide", "guided", "points", "rules")),
@@ -53,7 +53,7 @@ TESTED = {
         "src/ampere_energy/plain.py",
         "src/ampere_energy/fit/file.py",
         "src/ampere_energy/fit/profile.py",
-        *(f"src/ampere_energy/fit/{name}.py" for name in ("observed", "rows", "posterior", "host", "nets")),
+        *(f"src/ampere_energy/fit/{name}.py" for name in ("observed", "slow", "rows", "posterior", "host", "nets")),
         "src/ampere_energy/predict/estimate.py",
     ),
     "approximate": (

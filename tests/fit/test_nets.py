@@ -15,6 +15,7 @@ from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Observation, Subject
 from ampere_energy.fit.physics import Array, Mean, fit_mean
 from ampere_energy.fit.rows import Rows
+from ampere_energy.fit.slow import slow_blocks
 from ampere_energy.fit.steps import steps
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import WidthRange
@@ -80,7 +81,8 @@ def test_an_additive_device_with_a_base_is_recovered(fitted: NetFit) -> None:
 
 def test_the_gradient_of_the_evidence_is_exact() -> None:
     observations = observed(singles=6)
-    rows = Rows(SUBJECTS, observations, *means(SUBJECTS, observations))
+    time, energy = means(SUBJECTS, observations)
+    rows = Rows(SUBJECTS, observations, time, energy, slow_blocks(SUBJECTS, observations, time))
     unknown = Unknowns(SUBJECTS, own_context(SUBJECTS, observations))
     theta = unknown.medians + 0.1 * np.random.default_rng(0).standard_normal(len(unknown.medians))
     evidence = Evidence(unknown, rows, theta)
@@ -132,7 +134,8 @@ def test_kernels_that_switch_with_how_far_a_sum_fills_its_last_tile_are_learnt()
 def test_fills_do_not_count_across_36_channels_read() -> None:
     """Where up to 36 are read cuDNN has no slow kernel to switch to."""
     (fill,) = (i for i, component in enumerate(TIME) if component.name == "fill")
-    sites = Sites(np.zeros(3, dtype=int), np.array([[36.0, 24.0], [37.0, 24.0], [44.0, 88.0]]), 9)
+    points = np.array([[36.0, 24.0], [37.0, 24.0], [44.0, 88.0]])
+    sites = Sites(np.zeros(3, dtype=int), points, 9, np.zeros(3, dtype=bool))
     hyper = Hyper(((0.1,),), ((0.5, 0.5),))
     found = covariance(TIME[fill : fill + 1], hyper, Pair(sites, sites))
     assert found[0, 1] == found[0, 2] == 0
@@ -177,6 +180,67 @@ def test_a_kernel_twenty_times_as_slow_is_not_taken_for_what_company_costs() -> 
     assert slow
     assert not any(block in alone for o in slow for block in o.blocks if block[0] == 2)
     assert max(fit.own) < 0.05
+
+
+def boxed_s(point: tuple[int, ...]) -> float:
+    """A convolution that a device computes twenty times as slowly for some widths, as cuDNN by FFT on an H200."""
+    read, given = point
+    return truth_s(((1, point),)) * (20.0 if read > 64 and 16 < given <= 70 else 1.0)
+
+
+def boxed(singles: int) -> list[Observation]:
+    draw = np.random.default_rng(7)
+    seen = []
+    for i, (a, b) in enumerate(draw.integers(1, 129, (singles, 2)).tolist()):
+        time_s, power_w = boxed_s((a, b)), 600 if boxed_s((a, b)) > 2 * truth_s(((1, (a, b)),)) else 400
+        seen.append(Observation(((1, (a, b)),), time_s, power_w * time_s if i % 8 == 0 else None, 0.002, 0.004))
+    for kind in (0, 2):
+        for _ in range(8):
+            net = ((kind, tuple(int(w) for w in draw.integers(1, 129, len(SUBJECTS[kind].domain)))),)
+            seen.append(Observation(net, truth_s(net), 400 * truth_s(net), 0.002, 0.004))
+    return seen
+
+
+def test_blocks_many_times_as_slow_are_known_apart_from_all_others() -> None:
+    fit = learn(SUBJECTS, boxed(120))
+    draw = np.random.default_rng(8)
+    points = np.array([p for p in draw.integers(1, 129, (400, 2)).tolist() if _far_from_edges(p)], dtype=float)
+    truth = np.array([boxed_s((int(a), int(b))) for a, b in points])
+    slow = fit.slow.at(1, points)
+    assert slow.tolist() == (truth > 10 * np.array([truth_s(((1, tuple(p)),)) for p in points.tolist()])).tolist()
+    found = fit.predict([1], [points])
+    errors = np.abs(np.log(found.time_s / truth))
+    assert errors.mean() < 0.03
+    assert np.quantile(errors, 0.95) < 0.1
+    power_w = (found.energy_j / found.time_s)[slow]
+    assert np.abs(power_w / 600 - 1).mean() < 0.1
+
+
+def _far_from_edges(point: list[int]) -> bool:
+    """So far that some of the blocks measured lie between the point and the edge."""
+    read, given = point
+    return abs(read - 64) > 12 and abs(given - 16) > 8 and abs(given - 70) > 12
+
+
+def test_a_whole_network_tells_whether_a_block_of_it_is_slow() -> None:
+    seen = boxed(60)
+    time, _ = means(SUBJECTS, seen)
+    edge = (100, 73)
+    assert not any(o.blocks == ((1, edge),) for o in seen)
+    for times, is_slow in ((1.0, False), (20.0, True)):
+        own_s = times * truth_s(((1, edge),))
+        net = ((0, (100,)), (1, edge), (2, (73, 50)))
+        found = Observation(net, own_s + truth_s(((0, (100,)),)) + truth_s(((2, (73, 50)),)), None, 0.002)
+        told = slow_blocks(SUBJECTS, [*seen, found], time)
+        assert told.at(1, np.array([edge], dtype=float)).tolist() == [is_slow]
+
+
+def test_a_rare_accident_makes_no_widths_slow() -> None:
+    seen = observed(singles=40)
+    time, _ = means(SUBJECTS, seen)
+    for accidents in (1, 2, 3):
+        hit = [replace(o, time_s=30 * o.time_s) if i < accidents else o for i, o in enumerate(seen)]
+        assert bool(slow_blocks(SUBJECTS, hit, time).trees) == (accidents == 3)
 
 
 def test_power_that_steps_with_one_width_is_known_at_all_others() -> None:

@@ -14,6 +14,8 @@ widths by a Matérn-5/2 correlation, in octaves or in plain widths:
              both widths' sums, first width up to 36,
              64 or more, octaves
     point    the same widths only                       roughness that no neighbour tells
+    slow     one kind, blocks many times as slow as     kernels of another sort altogether, at some widths
+             most (`slow`), whatever their widths
 
 Sums have taps · width products, in tiles of 64. For the gradient of what a convolution reads, cuDNN takes one kernel
 where the last tile of that sum is up to 37 products full, and one four times as slow where it is fuller, if over 36
@@ -61,7 +63,7 @@ class Component:
     Attributes:
         shared: joins blocks of one work, else of one kind.
         same: what two blocks must agree in: nothing, `tile`, the strip of the `first` or `last` width, `class`,
-            `fill` or `point`.
+            `fill`, `point`, or in being `slow`.
         octaves: distances are in log₂ of the widths, else in widths.
         scale: prior of the standard deviation.
         length: prior of the lengthscales; None where only the same point counts.
@@ -90,6 +92,7 @@ TIME = (
     Component("class", True, "class", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
     Component("fill", True, "fill", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
     Component("point", False, "point", True, LogNormal(0.03, 1.0), None, True),
+    Component("slow", False, "slow", True, LogNormal(3.0, 0.7), None, True),
 )
 """Of the logarithm of time. Strips and fills are believed in where they show, and cost nothing where they do not."""
 POWER = (
@@ -133,19 +136,20 @@ def with_switches(
 class Sites:
     """Blocks of one work: each one's kind, by its place within the work, and its widths (n, axes).
 
-    `taps` is how many products of a sum go with one of its widths.
+    `taps` is how many products of a sum go with one of its widths, `slow` which blocks take many times what most do.
     """
 
     kinds: Array
     points: Array
     taps: int
+    slow: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def at(self, places: npt.NDArray[np.intp] | slice) -> Sites:
         """The sites at some places."""
-        return Sites(self.kinds[places], self.points[places], self.taps)
+        return Sites(self.kinds[places], self.points[places], self.taps, self.slow[places])
 
     @cached_property
     def octaves(self) -> Array:
@@ -171,6 +175,7 @@ class Sites:
             "class": tags_of(classes),
             "fill": tags_of(np.hstack((2 * np.searchsorted(READ, self.points[:, :1]) + filled[:, :1], filled[:, -1:]))),
             "point": tags_of(self.points),
+            "slow": np.where(self.slow, 0.0, np.nan),  # a number that agrees with nothing, not even itself
         }
 
 

@@ -23,6 +23,7 @@ from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, Subject, works_of
 from ampere_energy.fit.physics import Array, Mean, fit_mean
 from ampere_energy.fit.rows import CONTEXT_OWN, Mode, Rows, scatter_of
+from ampere_energy.fit.slow import slow_blocks
 from ampere_energy.fit.threads import one_thread
 from ampere_energy.model.blocks import Point
 
@@ -67,7 +68,8 @@ def learn(
         timings: the most timings that hyperparameters are learnt from.
     """
     time, energy = means(subjects, observations)
-    rows = Rows(subjects, _telling(observations, timings), time, energy)
+    slow = slow_blocks(subjects, observations, time)
+    rows = Rows(subjects, _telling(observations, timings), time, energy, slow)
     unknown = Unknowns(subjects, own_context(subjects, observations))
     theta = unknown.pack(before) if before is not None else unknown.medians
     shares = np.zeros((len(rows.net), len(rows.atoms)))

@@ -31,6 +31,7 @@ from ampere_energy.fit.observed import Net, Observation, Subject, works_of
 from ampere_energy.fit.physics import Array, Mean, terms
 from ampere_energy.fit.posterior import CHUNK, Posterior, Prediction
 from ampere_energy.fit.rows import CONTEXT_OWN, scatter_of
+from ampere_energy.fit.slow import Slow, slow_blocks
 from ampere_energy.fit.threads import one_thread
 from ampere_energy.plain import later
 
@@ -109,6 +110,11 @@ class NetFit:
         """The components of each work's power, and their hyperparameters."""
         pairs = zip(self.time_hyper, self.power_hyper, strict=True)
         return tuple(with_switches(TIME, times, POWER, powers) for times, powers in pairs)
+
+    @cached_property
+    def slow(self) -> Slow:
+        """Which blocks the device computes many times as slowly as most."""
+        return slow_blocks(self.subjects, self.observations, self.time)
 
     @property
     def scatter(self) -> Array:

@@ -62,7 +62,7 @@ class Posterior:
 
     def __init__(self, fit: NetFit) -> None:
         self.fit = fit
-        self.rows = rows = Rows(fit.subjects, fit.observations, fit.time, fit.energy)
+        self.rows = rows = Rows(fit.subjects, fit.observations, fit.time, fit.energy, fit.slow)
         mode = Mode(rows, fit.time_hyper, fit.power, fit.own, fit.scatter)
         shares, metered, factor, alpha = mode.shares, mode.metered, mode.factor, mode.alpha
         self.context_var = CONTEXT_TIME**2 + fit.own[0] ** 2, CONTEXT_POWER**2 + fit.own[1] ** 2
@@ -79,7 +79,8 @@ class Posterior:
     def posterior(self, nets: Sequence[Net]) -> Array:
         """See `NetFit.posterior`."""
         fit, data = self.fit, self.rows
-        asked = Rows(fit.subjects, [Observation(net, 1.0, 1.0, 0.0) for net in nets], fit.time, fit.energy)
+        observations = [Observation(net, 1.0, 1.0, 0.0) for net in nets]
+        asked = Rows(fit.subjects, observations, fit.time, fit.energy, fit.slow)
         g, p = np.zeros(len(asked.atoms)), np.zeros(len(asked.atoms))
         residuals = ([(TIME, hyper) for hyper in fit.time_hyper], fit.power)
         cross = [
@@ -117,7 +118,9 @@ class Posterior:
     def _blocks(self, kinds: Sequence[int], points: Sequence[Array]) -> Iterator[tuple[int, slice, Sites, Pair]]:
         for kind, at in zip(kinds, points, strict=True):
             work, place = self.fit.place[kind]
-            sites = Sites(np.full(len(at), place), np.asarray(at, dtype=float), self.fit.subjects[kind].taps)
+            widths = np.asarray(at, dtype=float)
+            slow = self.fit.slow.at(kind, widths)
+            sites = Sites(np.full(len(at), place), widths, self.fit.subjects[kind].taps, slow)
             yield work, self.rows.spans[work], sites, Pair(sites, self.rows.sites[work])
 
     def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
@@ -163,7 +166,8 @@ class Posterior:
         work, place = fit.place[kind]
         points = np.asarray(at, dtype=float)
         _, first, back = np.unique(tags_of(points), return_index=True, return_inverse=True)
-        sites = Sites(np.full(len(first), place), points[first], fit.subjects[kind].taps)
+        slow = fit.slow.at(kind, points[first])
+        sites = Sites(np.full(len(first), place), points[first], fit.subjects[kind].taps, slow)
         span, count = rows.spans[work], len(sites)
         to_time, to_power = self.half_shares[:, span].T, self.half_metered[:, span].T
         g, p = np.empty(count), np.empty(count)

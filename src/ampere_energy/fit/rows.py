@@ -12,6 +12,7 @@ from ampere_energy.errors import AmpereError
 from ampere_energy.fit.kernels import TIME, Component, Hyper, Pair, Sites, covariance
 from ampere_energy.fit.observed import Observation, Subject, works_of
 from ampere_energy.fit.physics import Array, Mean
+from ampere_energy.fit.slow import Slow
 
 CONTEXT_TIME, CONTEXT_POWER = 0.03, 0.01
 CONTEXT_OWN = (0.015, 0.015)
@@ -33,7 +34,9 @@ def scatter_of(noise: tuple[float, float], carried: float) -> Array:
 class Rows:
     """Observations as rows of logarithms over the distinct blocks they are made of: times first, then energies."""
 
-    def __init__(self, subjects: Sequence[Subject], observations: Sequence[Observation], time: Mean, energy: Mean):
+    def __init__(
+        self, subjects: Sequence[Subject], observations: Sequence[Observation], time: Mean, energy: Mean, slow: Slow
+    ):
         self.observations = list(observations)
         self.works = works_of(subjects)
         place = {subject: (w, i) for w, members in enumerate(self.works) for i, subject in enumerate(members)}
@@ -49,7 +52,11 @@ class Rows:
             first = subjects[self.works[w][0]]
             points = np.array([atoms[i][1] for i in own], dtype=float).reshape(len(own), len(first.domain))
             self.spans.append(span)
-            self.sites.append(Sites(np.array([place[atoms[i][0]][1] for i in own], dtype=int), points, first.taps))
+            kinds = np.array([place[atoms[i][0]][1] for i in own], dtype=int)
+            slowly = np.zeros(len(own), dtype=bool)
+            for member, subject in enumerate(self.works[w]):
+                slowly[kinds == member] = slow.at(subject, points[kinds == member])
+            self.sites.append(Sites(kinds, points, first.taps, slowly))
         metered = [i for i, o in enumerate(observations) if o.energy_j is not None]
         self.net = np.array([*range(len(observations)), *metered])
         self.is_energy = np.arange(len(self.net)) >= len(observations)

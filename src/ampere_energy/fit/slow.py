@@ -1,0 +1,106 @@
+"""Where a device computes a kind many times as slowly as at most widths.
+
+cuDNN computes some gradients by FFT, which takes fifteen to forty times as long as its other kernels, inside boxes of
+widths with sharp edges (`docs/decisions/025-slow-boxes.md`). A residual that has to step like that knows little of all
+other widths: such blocks are told apart first, and have a component of their own (`kernels`). Which of the blocks that
+were not measured are slow, a tree says that splits the widths at one of them at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from ampere_energy.fit.observed import Observation, Subject
+from ampere_energy.fit.physics import Array, Mean
+from ampere_energy.model.blocks import Point
+
+_TIMES = 6.0
+"""How many times its mean a slow block takes: of what was recorded, slow ones take 15 or more, all others up to 3.2."""
+_FEWEST = 3
+"""Fewer slow measurements are accidents of the machine, not of the widths."""
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Widths up to `at`, in octaves along an axis, and wider ones; a side is split again until it is slow or not."""
+
+    axis: int
+    at: float
+    narrower: Split | bool
+    wider: Split | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Slow:
+    """The trees of those subjects, by their places, that are slow somewhere."""
+
+    trees: Mapping[int, Split | bool]
+
+    def at(self, subject: int, points: Array) -> Flags:
+        """Which points (n, axes) of a subject are slow: (n,)."""
+        return _sorted(self.trees.get(subject, False), np.log2(points))
+
+
+def slow_blocks(subjects: Sequence[Subject], observations: Sequence[Observation], time: Mean) -> Slow:
+    """Which blocks take many times what the mean of time says: those measured alone tell, then those in company."""
+    alone = [o for o in observations if len(o.blocks) == 1]
+    together = [o for o in observations if len(o.blocks) > 1]
+    known: list[dict[Point, bool]] = [{} for _ in subjects]
+    for subject, point, slow in _told(alone, range(len(subjects)), time):
+        known[subject][point] = slow
+    somewhere = [subject for subject, flags in enumerate(known) if sum(flags.values()) >= _FEWEST]
+    for subject, point, slow in _told(together, somewhere, time) if somewhere else ():
+        known[subject].setdefault(point, slow)
+    trees = {}
+    for subject in somewhere:
+        octaves = np.log2(np.array(list(known[subject]), dtype=float))
+        trees[subject] = _tree(octaves, np.array(list(known[subject].values())))
+    return Slow(trees)
+
+
+def _told(
+    observations: Sequence[Observation], subjects: Sequence[int], time: Mean
+) -> Iterator[tuple[int, Point, bool]]:
+    """Of networks with one block of these subjects: the block, and whether it takes many times its mean.
+
+    All other blocks are taken to cost what their means say.
+    """
+    own = [[block for block in seen.blocks if block[0] in subjects] for seen in observations]
+    telling = [(seen, blocks[0]) for seen, blocks in zip(observations, own, strict=True) if len(blocks) == 1]
+    means: dict[tuple[int, Point], float] = {}
+    for subject in {kind for seen, _ in telling for kind, _ in seen.blocks}:
+        points = list(dict.fromkeys(point for seen, _ in telling for kind, point in seen.blocks if kind == subject))
+        values = time.at(subject, np.array(points, dtype=float).reshape(len(points), -1))
+        means |= {(subject, point): float(value) for point, value in zip(points, values, strict=True)}
+    for seen, block in telling:
+        rest_s = time.base + sum(means[other] for other in seen.blocks) - means[block]
+        yield *block, seen.time_s - rest_s > _TIMES * means[block]
+
+
+def _tree(octaves: Array, slow: Flags) -> Split | bool:
+    """Splits where that leaves the two sides purest; of equals in the widest gap."""
+    if slow.all() or not slow.any():
+        return bool(slow.all())
+    splits = []
+    for axis, column in enumerate(octaves.T):
+        for low, high in pairwise(np.unique(column)):
+            below = column <= low
+            impure = sum(float(side.sum() * (1 - side.mean())) for side in (slow[below], slow[~below]))
+            splits.append((impure, float(low - high), axis, float(low + high) / 2))
+    _, _, axis, at = min(splits)
+    below = octaves[:, axis] <= at
+    return Split(axis, at, _tree(octaves[below], slow[below]), _tree(octaves[~below], slow[~below]))
+
+
+def _sorted(tree: Split | bool, octaves: Array) -> Flags:
+    if isinstance(tree, bool):
+        return np.full(len(octaves), tree)
+    below = octaves[:, tree.axis] <= tree.at
+    return np.where(below, _sorted(tree.narrower, octaves), _sorted(tree.wider, octaves))
