@@ -18,7 +18,7 @@ demo: $(READY)
 	$(BIN)/ampere evaluate lenet5 --profile build/demo/lenet5.json --models 3 --report build/demo/report.html
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -221,7 +221,7 @@ def test_profiles_lists_saved_and_bundled(run: Run, tmp_path: Path) -> None:
     (saved / "mine.json").write_text(text)
     (saved / "evil.json").write_text(text.replace('"model":"cnn5"', '"model":"\\u001b[2J"'))
     (saved / "half.json").write_text(text[:1000])
-    (saved / "list.json").write_text('{"schema": 5, "profile": []}')
+    (saved / "list.json").write_text('{"schema": 6, "profile": []}')
     code, out, told = run("profiles")
     assert code == 0, told
     assert "not scored" in out

@@ -139,7 +139,7 @@ def test_profile_estimate_and_measure_on_the_cpu_say_modelled(folder: Path) -> N
 def test_a_profile_of_an_older_schema_is_made_anew_from_its_log(folder: Path, tmp_path: Path) -> None:
     for name in ("sim.json", "sim.jsonl"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    older = (tmp_path / "sim.json").read_text().replace('"schema": 5', '"schema": 4', 1)
+    older = (tmp_path / "sim.json").read_text().replace('"schema": 6', '"schema": 5', 1)
     (tmp_path / "sim.json").write_text(older)
     done = ampere("estimate", "lenet5", "--profile", "sim.json", cwd=tmp_path)
     assert done.returncode == 2
@@ -504,7 +504,7 @@ def test_bad_input_is_one_line_with_the_exit_code(
 ) -> None:
     text = (folder / "sim.json").read_text()
     (folder / "cut.json").write_text(text[:1000])
-    (folder / "newer.json").write_text(text.replace('"schema": 5', '"schema": 6', 1))
+    (folder / "newer.json").write_text(text.replace('"schema": 6', '"schema": 7', 1))
     log = (folder / "sim.jsonl").read_bytes()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["ampere", *arguments])
