@@ -458,7 +458,7 @@ SIM = ("--profile", "sim.json")
         (("estimate", "lenet5", "--profile", "absent.json"), 2, "profile absent.json cannot be read"),
         (("estimate", "lenet5", "--profile", "no-such-name"), 2, "make one with ampere profile"),
         (("estimate", "lenet5", "--profile", "cut.json"), 2, "profile cut.json is not JSON"),
-        (("estimate", "lenet5", "--profile", "newer.json"), 2, "newer.json has schema 6, this version reads 5"),
+        (("estimate", "lenet5", "--profile", "newer.json"), 2, "newer.json has schema 7, this version reads 6"),
         (("estimate", "lenet5", "--profile", "mine.py"), 2, "profile mine.py is not JSON"),
         (PROFILE, 2, "sim.jsonl holds measurements; go on with --resume"),
         ((*PROFILE, "--resume", "--fresh"), 2, "give one of them"),
