@@ -31,7 +31,13 @@ _MOST_NAMED = 6
 
 @dataclass(frozen=True)
 class BlockEstimate:
-    """One block's share of an estimate, over all iterations; approximate where the profile does not cover it."""
+    """One block's share of an estimate, over all iterations.
+
+    Attributes:
+        approximate: the profile does not cover it.
+        slower: how many times as long as its size would let expect it takes, where the device computes its kind so at
+            some widths and these are among them; else None.
+    """
 
     name: str
     kind: str
@@ -39,6 +45,7 @@ class BlockEstimate:
     std_j: float
     time_s: float
     approximate: bool = False
+    slower: float | None = None
 
 
 @dataclass(frozen=True)
@@ -182,6 +189,7 @@ def _jointly(
             energy * deviation * iterations,
             time * iterations,
             place is None,
+            None if place is None else _slower(nets, place, block.point, time),
         )
         for block, place, energy, deviation, time in zip(
             spec.blocks,
@@ -204,6 +212,11 @@ def _jointly(
         busy=float(found.busy[0]),
         **_common(spec, profile, iterations, level),
     )
+
+
+def _slower(nets: NetFit, kind: int, point: Point, time_s: float) -> float | None:
+    at = np.array([point], dtype=float)
+    return time_s / float(nets.time.at(kind, at)[0]) if nets.slow.at(kind, at)[0] else None
 
 
 def _common(spec: ModelSpec, profile: Profile, iterations: int, level: float) -> dict[str, Any]:

@@ -87,6 +87,7 @@ def estimate_json(estimate: Estimate, battery_wh: float | None = None, within_j:
                 "std_j": b.std_j,
                 "time_s": b.time_s,
                 "approximate": b.approximate,
+                "slower": b.slower,
             }
             for b in estimate.blocks
         ],

@@ -148,6 +148,11 @@ def estimate_table(
         part = sum(block.energy_j for block in estimate.blocks if block.approximate) / estimate.energy_j
         count = f"{len(estimate.approximate)} of {len(estimate.blocks)} blocks"
         rows.append(("≈ approximate", f"{percent(part)} of the energy: {count}, guessed from kinds that are profiled"))
+    rows += [
+        ("slow", f"{block.name} takes {block.slower:.0f} times as long as at most widths of its size; try others")
+        for block in estimate.blocks
+        if block.slower is not None
+    ]
     rows += [("doubt", doubt) for doubt in estimate.doubts]
     return Group(table, facts(rows), _unattributed(estimate.unattributed))
 
