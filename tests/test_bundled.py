@@ -155,14 +155,15 @@ def test_an_estimate_names_the_block_that_is_many_times_as_slow_as_most(run: Run
     """cuDNN computes a gradient of it by FFT from 17 channels given on, as `data/h200-kernels` shows."""
     costs = {}
     for given in (16, 21):
-        done = run("estimate", "har", "--widths", f"25,128,{given},100", "--profile", H200, "--json")
-        record = json.loads(done.stdout)
+        code, out, told = run("estimate", "har", "--widths", f"25,128,{given},100", "--profile", H200, "--json")
+        assert code == 0, told
+        record = json.loads(out)
         costs[given] = record["energy_j"]
         slow = {block["name"]: block["slower"] for block in record["blocks"] if block["slower"] is not None}
         assert list(slow) == (["conv3"] if given == 21 else [])
     assert 15 < slow["conv3"] < 40
     assert costs[21] > 5 * costs[16]
-    table = run("estimate", "har", "--widths", "25,128,21,100", "--profile", H200).stdout
+    _, table, _ = run("estimate", "har", "--widths", "25,128,21,100", "--profile", H200)
     assert f"conv3 takes {slow['conv3']:.0f} times as long" in table
 
 
