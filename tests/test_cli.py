@@ -149,6 +149,22 @@ def test_a_profile_of_an_older_schema_is_made_anew_from_its_log(folder: Path, tm
     answer("estimate", "lenet5", "--profile", "sim.json", cwd=tmp_path)
 
 
+def test_an_estimate_names_the_block_that_is_many_times_as_slow_as_most(tmp_path: Path) -> None:
+    """cuDNN computes a gradient of it by FFT from 17 channels given on, as `data/h200-kernels` shows."""
+    costs, slow = {}, {}
+    for given in (16, 21):
+        model = ("har", "--widths", f"25,128,{given},100", "--profile", "nvidia-h200")
+        record = answer("estimate", *model, cwd=tmp_path)
+        costs[given] = record["energy_j"]
+        slow[given] = {block["name"]: block["slower"] for block in record["blocks"] if block["slower"] is not None}
+    assert slow[16] == {}
+    assert list(slow[21]) == ["conv3"]
+    assert 15 < slow[21]["conv3"] < 40
+    assert costs[21] > 5 * costs[16]
+    table = ampere("estimate", *model, cwd=tmp_path).stdout
+    assert f"conv3 takes {slow[21]['conv3']:.0f} times as long" in table
+
+
 def test_refine_add_and_within(folder: Path, tmp_path: Path) -> None:
     device = ("--device", "simulated:0.01")
     answer("profile", "lenet5", *device, "--points", "3", "--out", "p.json", cwd=tmp_path)
