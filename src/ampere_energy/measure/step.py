@@ -15,6 +15,7 @@ from torch import nn
 from torch._functorch import config as functorch
 
 from ampere_energy.measure.measurement import Workload
+from ampere_energy.measure.memory import hand_back_much
 from ampere_energy.model.blocks import Block, Fragment, Kind, Role
 from ampere_energy.model.build import build
 from ampere_energy.model.layers import LOSSES
@@ -285,6 +286,7 @@ def captured(step: Step) -> Step:
     """
     if step.device.type != "cuda":
         raise RuntimeError("graphs are captured on CUDA devices only; use --mode eager or compile")
+    hand_back_much(step.device)
     side = torch.cuda.Stream(step.device)  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream(step.device))
     with torch.cuda.stream(side):
@@ -293,6 +295,7 @@ def captured(step: Step) -> Step:
         for _ in range(3):  # lazy initialisation must not happen during capture
             step.run()
     torch.cuda.current_stream(step.device).wait_stream(side)
+    hand_back_much(step.device)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=side if step.prepare is not None else None):
         step.run()

@@ -6,7 +6,6 @@ output; whatever the model itself prints goes to standard error.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -21,6 +20,7 @@ from torch import nn
 
 from ampere_energy.errors import AmpereError, MeterError, ModelError
 from ampere_energy.measure.measurement import Procedure, Workload
+from ampere_energy.measure.memory import hand_back, hand_back_much
 from ampere_energy.measure.meters.recorder import Recorder, open_recorder
 from ampere_energy.measure.step import captured, device_s, issue_s, training_step
 from ampere_energy.measure.windows import idle_w, measure_windows
@@ -28,8 +28,6 @@ from ampere_energy.model.training import Mode
 from ampere_energy.plain import decode, encode
 
 _IDLE_S = 1.0
-_HELD = 0.25
-"""Share of a card's memory that may stay with this process between timings."""
 
 
 def main(device_name: str, meter: str, threads: int | None) -> None:
@@ -85,14 +83,14 @@ def for_device(meter: str, device: torch.device) -> str:
 
 
 def _answer(request: dict[str, Any], device: torch.device, recorder: Recorder) -> dict[str, Any]:
-    tidy = True
+    tidy = hand_back
     try:
         if request["do"] == "idle":
             return {"idle_w": idle_w(recorder, _IDLE_S)}
         workload: Any = decode(Workload, request["workload"], "workload")  # type: ignore[arg-type]
         if request["do"] == "time":
             found = _time(workload, device)
-            tidy = _crowded(device)  # handing memory back and asking for it again costs more than most timings
+            tidy = hand_back_much
             return found
         return _measure(workload, decode(Procedure, request["procedure"], "procedure"), device, recorder)
     except ModelError as error:
@@ -104,8 +102,7 @@ def _answer(request: dict[str, Any], device: torch.device, recorder: Recorder) -
         # After most CUDA errors, and after a capture that failed, nothing works in this process any more.
         return {"infeasible": reason, "broken": device.type == "cuda" and "memory" not in reason}
     finally:
-        if tidy:
-            _tidy(device)
+        tidy(device)
 
 
 def _measure(workload: Any, procedure: Procedure, device: torch.device, recorder: Recorder) -> dict[str, Any]:
@@ -151,24 +148,6 @@ def _versions() -> list[list[str]]:
     except PackageNotFoundError:
         own = "from source"
     return [["ampere-energy", own], ["torch", torch.__version__], ["python", sys.version.split()[0]]]
-
-
-def _crowded(device: torch.device) -> bool:
-    if device.type != "cuda":
-        return False
-    return torch.cuda.memory_reserved(device) > _HELD * torch.cuda.get_device_properties(device).total_memory
-
-
-def _tidy(device: torch.device) -> None:
-    """Hands memory back: a library that finds too little of it takes other kernels, and goes on taking them.
-
-    cuDNN asks for up to 93 of an H200's 139 GiB to convolve by FFT. What cuBLAS keeps for each stream may lie in such a
-    piece, and would hold all of it.
-    """
-    gc.collect()
-    if device.type == "cuda":
-        torch._C._cuda_clearCublasWorkspaces()
-        torch.cuda.empty_cache()
 
 
 def _leave_with_parent(parent: int) -> None:
