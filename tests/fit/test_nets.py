@@ -243,6 +243,15 @@ def test_a_rare_accident_makes_no_widths_slow() -> None:
         assert bool(slow_blocks(SUBJECTS, hit, time).trees) == (accidents == 3)
 
 
+def test_widths_that_are_slow_by_turns_do_not_make_an_endless_tree() -> None:
+    """As in a profile made by hand; two thousand splits, one inside the other, would be more than Python nests."""
+    subject = replace(SUBJECTS[0], domain=(WidthRange(1, 4096),))
+    times_s = [1e-3 * (20 if width % 2 else 1) for width in range(1, 2049)]
+    seen = [Observation(((0, (i + 1,)),), time_s, None, 0.002) for i, time_s in enumerate(times_s)]
+    found = slow_blocks([subject], seen, Mean(0.0, ((1e-3, 0.0, 0.0),)))
+    assert 0 < found.at(0, np.arange(1.0, 2049.0)[:, None]).sum() < 2048
+
+
 def test_power_that_steps_with_one_width_is_known_at_all_others() -> None:
     """As of cuDNN's LSTMs on an H200, whose power jumps with the hidden width, whatever they read."""
     draw = np.random.default_rng(5)
