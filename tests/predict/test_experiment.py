@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,8 +86,7 @@ def test_what_is_recorded_is_not_measured_again(folder: Path) -> None:
 
 def test_a_campaign_that_was_saved_is_not_prolonged(folder: Path, tmp_path: Path) -> None:
     """Its time was told when it ended: what it learnt later would not be in it."""
-    for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     lines = (folder / "campaign.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "campaign.jsonl").write_bytes(b"".join(lines[:-5]))
     record(asked(), tmp_path, Refusing(0.01))
@@ -119,8 +119,7 @@ def test_an_interrupted_experiment_goes_on(tmp_path: Path) -> None:
 def test_interrupted_refining_goes_on(folder: Path, tmp_path: Path) -> None:
     whole = MeasurementLog(folder / "refined.jsonl").read()
     assert len(whole) > 3
-    for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     lines = (folder / "refined.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "refined.jsonl").write_bytes(b"".join(lines[:-2]))
     fresh: list[Workload] = []
