@@ -243,6 +243,15 @@ def test_a_rare_accident_makes_no_widths_slow() -> None:
         assert bool(slow_blocks(SUBJECTS, hit, time).trees) == (accidents == 3)
 
 
+def test_where_a_kind_is_rough_throughout_none_of_it_is_slow() -> None:
+    """Its mean is bad: some blocks take sixteen times what it says, and others anything down to half."""
+    seen = [Observation(((1, (width, 64)),), 1e-3 * 1.2 ** (width % 17), None, 0.002) for width in range(1, 129)]
+    flat = Mean(0.0, ((1e-3, 0, 0), (1e-3, 0, 0, 0, 0, 0), (1e-3, 0, 0, 0, 0, 0)))
+    assert not slow_blocks(SUBJECTS, seen, flat).trees
+    apart = [o for o in seen if not 2 < o.time_s / 1e-3 < 7]
+    assert slow_blocks(SUBJECTS, apart, flat).trees
+
+
 def test_widths_that_are_slow_by_turns_do_not_make_an_endless_tree() -> None:
     """As in a profile made by hand; two thousand splits, one inside the other, would be more than Python nests."""
     subject = replace(SUBJECTS[0], domain=(WidthRange(1, 4096),))

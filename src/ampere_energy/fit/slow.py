@@ -20,6 +20,8 @@ from ampere_energy.model.blocks import Point
 
 _TIMES = 6.0
 """How many times its mean a slow block takes: of what was recorded, slow ones take 15 or more, all others up to 3.2."""
+_APART = 2.0
+"""How many times as slow the least of them is as the worst of the others; where there is no gap, the mean is bad."""
 _FEWEST = 3
 """Fewer slow measurements are accidents of the machine, not of the widths."""
 _DEEPEST = 12
@@ -53,23 +55,29 @@ def slow_blocks(subjects: Sequence[Subject], observations: Sequence[Observation]
     """Which blocks take many times what the mean of time says: those measured alone tell, then those in company."""
     alone = [o for o in observations if len(o.blocks) == 1]
     together = [o for o in observations if len(o.blocks) > 1]
-    known: list[dict[Point, bool]] = [{} for _ in subjects]
-    for subject, point, slow in _told(alone, range(len(subjects)), time):
-        known[subject][point] = slow
-    somewhere = [subject for subject, flags in enumerate(known) if sum(flags.values()) >= _FEWEST]
-    for subject, point, slow in _told(together, somewhere, time) if somewhere else ():
-        known[subject].setdefault(point, slow)
+    known: list[dict[Point, float]] = [{} for _ in subjects]
+    for subject, point, times in _told(alone, range(len(subjects)), time):
+        known[subject][point] = times
+    somewhere = [subject for subject, times in enumerate(known) if _stand_apart(list(times.values()))]
+    for subject, point, times in _told(together, somewhere, time) if somewhere else ():
+        known[subject].setdefault(point, times)
     trees = {}
     for subject in somewhere:
         octaves = np.log2(np.array(list(known[subject]), dtype=float))
-        trees[subject] = _tree(octaves, np.array(list(known[subject].values())))
+        trees[subject] = _tree(octaves, np.array(list(known[subject].values())) > _TIMES)
     return Slow(trees)
+
+
+def _stand_apart(times: Sequence[float]) -> bool:
+    """Whether some blocks are slow, and no others nearly so."""
+    slow, others = [t for t in times if t > _TIMES], [t for t in times if t <= _TIMES]
+    return len(slow) >= _FEWEST and min(slow) > _APART * max(others, default=0.0)
 
 
 def _told(
     observations: Sequence[Observation], subjects: Sequence[int], time: Mean
-) -> Iterator[tuple[int, Point, bool]]:
-    """Of networks with one block of these subjects: the block, and whether it takes many times its mean.
+) -> Iterator[tuple[int, Point, float]]:
+    """Of networks with one block of these subjects: the block, and how many times its mean it takes.
 
     All other blocks are taken to cost what their means say.
     """
@@ -82,7 +90,7 @@ def _told(
         means |= {(subject, point): float(value) for point, value in zip(points, values, strict=True)}
     for seen, block in telling:
         rest_s = time.base + sum(means[other] for other in seen.blocks) - means[block]
-        yield *block, seen.time_s - rest_s > _TIMES * means[block]
+        yield *block, (seen.time_s - rest_s) / means[block]
 
 
 def _tree(octaves: Array, slow: Flags, left: int = _DEEPEST) -> Split | bool:
