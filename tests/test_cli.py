@@ -161,8 +161,10 @@ def test_an_estimate_names_the_block_that_is_many_times_as_slow_as_most(tmp_path
     assert list(slow[21]) == ["conv3"]
     assert 15 < slow[21]["conv3"] < 40
     assert costs[21] > 5 * costs[16]
+    assert record["training"]["batch"] == 16384
     table = ampere("estimate", *model, cwd=tmp_path).stdout
-    assert f"conv3 takes {slow[21]['conv3']:.0f} times as long" in table
+    assert f"conv3 takes {slow[21]['conv3']:.0f} times what its size would let expect" in " ".join(table.split())
+    assert "batch 16384 with sgd in eager mode" in table
 
 
 def test_refine_add_and_within(folder: Path, tmp_path: Path) -> None:

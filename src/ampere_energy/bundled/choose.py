@@ -113,8 +113,11 @@ def _covered(block: Block, nets: NetFit) -> bool:
 
 
 def _listed(found: Mapping[str, About], family: str) -> str:
-    """What a bundle has of a family, or else of all."""
-    own = {name: about for name, about in found.items() if about.family == family} or found
+    """What a bundle has of a family, or else the families and inputs that it has."""
+    own = {name: about for name, about in found.items() if about.family == family}
+    if not own:
+        inputs = dict.fromkeys((a.family, a.input) for _, a in sorted(found.items()))
+        return " / ".join(f"{name} at {','.join(map(str, shape))}" for name, shape in inputs)
     texts = [str(about) for _, about in sorted(own.items())]
     more = len(texts) - _MOST_NAMED
     aligned = f" (aligned: multiples of {TILE_STEP})" if any(a.widths is Widths.ALIGNED for a in own.values()) else ""

@@ -82,8 +82,8 @@ def estimate(
         result = predict(spec, learnt, iterations=iterations, level=level)
     show(
         as_json,
-        lambda: estimate_json(result, capacity, budget_j),
-        lambda: estimate_table(result, capacity, budget_j),
+        lambda: estimate_json(result, spec.training, capacity, budget_j),
+        lambda: estimate_table(result, spec.training, capacity, budget_j),
     )
 
 
@@ -91,7 +91,7 @@ def _rougher(same_settings: bool) -> str:
     """What --approximate could do for a model that is not covered."""
     if same_settings:
         return ", or add --approximate for a rough estimate with a wide interval"
-    return "; --approximate does not bridge other settings"
+    return "; --approximate does not bridge other settings: give --input and --mode that a profile was made with"
 
 
 def _refined(ref: ModelRef, spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Profile:
@@ -108,7 +108,8 @@ def _refined(ref: ModelRef, spec: ModelSpec, learnt: Profile, path: Path, target
         found = refine(learnt, ref, spec, device, target, log=path.with_suffix(".jsonl"), observe=observe)
     if found.measurements:
         found.profile.save(path)
-    say(f"refined by {found.measurements} measurements to ±{percent(found.reach)}")
+    kept = f"; {path} knows what they told" if found.measurements else ""
+    say(f"refined by {found.measurements} measurements to ±{percent(found.reach)}{kept}")
     if found.limit:
         say(f"not within ±{percent(target)}: {found.limit}")
     return found.profile

@@ -9,6 +9,7 @@ from ampere_energy.fit.nets import seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement
 from ampere_energy.model.blocks import Fragment, ModelSpec
+from ampere_energy.model.training import Training
 from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
 from ampere_energy.predict.evaluate import Trials, score
@@ -65,10 +66,13 @@ def profile_json(profile: Profile, path: str) -> dict[str, Any]:
     }
 
 
-def estimate_json(estimate: Estimate, battery_wh: float | None = None, within_j: float | None = None) -> dict[str, Any]:
-    """`ampere estimate --json`."""
+def estimate_json(
+    estimate: Estimate, training: Training, battery_wh: float | None = None, within_j: float | None = None
+) -> dict[str, Any]:
+    """`ampere estimate --json`; `training` is what a step is."""
     record = {
         "model": estimate.model,
+        "training": encode(training),
         "energy_j": estimate.energy_j,
         "interval_j": list(estimate.interval_j),
         "level": estimate.level,

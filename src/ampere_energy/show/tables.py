@@ -14,7 +14,8 @@ from ampere_energy.fit.nets import NetFit, seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance, durations, energies
 from ampere_energy.model.blocks import Block, Fragment, ModelSpec
-from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
+from ampere_energy.model.training import Training
+from ampere_energy.predict.estimate import JOULES_PER_WH, BlockEstimate, Estimate
 from ampere_energy.predict.evaluate import Trials, score
 from ampere_energy.show.units import bar, duration, percent, si
 
@@ -107,9 +108,9 @@ def median_error(nets: NetFit) -> float:
 
 
 def estimate_table(
-    estimate: Estimate, battery_wh: float | None = None, within_j: float | None = None
+    estimate: Estimate, training: Training, battery_wh: float | None = None, within_j: float | None = None
 ) -> RenderableType:
-    """`ampere estimate`."""
+    """`ampere estimate`; `training` is what a step is."""
     low, high = estimate.interval_j
     table = plain_table(
         "block", "kind", title=f"{estimate.model}: {_steps(estimate.iterations)} on {estimate.device.name}"
@@ -131,6 +132,7 @@ def estimate_table(
         part = estimate.other_j / estimate.energy_j
         table.add_row("step", "base, waiting", si(estimate.other_j, "J"), "", "", f"{bar(part)} {percent(part)}")
     rows = [
+        ("a step", str(training)),
         ("energy", f"{si(estimate.energy_j, 'J')}  ({si(estimate.energy_wh, 'Wh')})"),
         (f"{estimate.level:.0%} interval", f"{si(low, 'J')} – {si(high, 'J')}"),
         ("time", duration(estimate.time_s)),
@@ -148,13 +150,14 @@ def estimate_table(
         part = sum(block.energy_j for block in estimate.blocks if block.approximate) / estimate.energy_j
         count = f"{len(estimate.approximate)} of {len(estimate.blocks)} blocks"
         rows.append(("≈ approximate", f"{percent(part)} of the energy: {count}, guessed from kinds that are profiled"))
-    rows += [
-        ("slow", f"{block.name} takes {block.slower:.0f} times as long as at most widths of its size; try others")
-        for block in estimate.blocks
-        if block.slower is not None
-    ]
+    rows += [("slow", _slow(block)) for block in estimate.blocks if block.slower is not None]
     rows += [("doubt", doubt) for doubt in estimate.doubts]
     return Group(table, facts(rows), _unattributed(estimate.unattributed))
+
+
+def _slow(block: BlockEstimate) -> str:
+    times = f"{block.name} takes {block.slower:.0f} times what its size would let expect"
+    return f"{times}: the device computes some widths of its kind so; narrower or much wider ones may cost a fraction"
 
 
 def measurement_table(measurement: Measurement, model: str, iterations: int) -> RenderableType:
