@@ -69,9 +69,13 @@ class About:
         """The settings it was made with."""
         return Training(self.input[0], self.optimizer, self.mode, self.precision)
 
+    @property
+    def place(self) -> str:
+        """The family and its input, in words."""
+        return f"{self.family} at {','.join(map(str, self.input))}"
+
     def __str__(self) -> str:
-        shape = ",".join(map(str, self.input))
-        return f"{self.family} at {shape} with {self.optimizer}, {self.mode}, {self.precision}, {self.widths} widths"
+        return f"{self.place} with {self.optimizer}, {self.mode}, {self.precision}, {self.widths} widths"
 
 
 def bundles() -> tuple[str, ...]:

@@ -116,8 +116,7 @@ def _listed(found: Mapping[str, About], family: str) -> str:
     """What a bundle has of a family, or else the families and inputs that it has."""
     own = {name: about for name, about in found.items() if about.family == family}
     if not own:
-        inputs = dict.fromkeys((a.family, a.input) for _, a in sorted(found.items()))
-        return " / ".join(f"{name} at {','.join(map(str, shape))}" for name, shape in inputs)
+        return " / ".join(dict.fromkeys(about.place for _, about in sorted(found.items())))
     texts = [str(about) for _, about in sorted(own.items())]
     more = len(texts) - _MOST_NAMED
     aligned = f" (aligned: multiples of {TILE_STEP})" if any(a.widths is Widths.ALIGNED for a in own.values()) else ""
