@@ -47,7 +47,7 @@ MEMBER = replace(POINT, windows=1, ticks=5, warm_up_s=1.0)
 """A member's measurement: warmed up longer than a campaign's point; its other window is in the next round."""
 SHORT = Procedure(windows=1, ticks=2, window_s=0.0, warm_up_s=0.0, iterations=20)
 """Twenty steps, as somebody does who has the device at hand and a minute; more where the counter needs them."""
-OPERATOR = replace(POINT, windows=1, ticks=5, warm_up_s=0.2)
+OPERATOR = replace(POINT, windows=1, warm_up_s=0.2)
 _PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
