@@ -27,6 +27,7 @@ from ampere_energy.commands.output import err, say, show
 from ampere_energy.errors import CoverageError, RequestError
 
 if TYPE_CHECKING:
+    from ampere_energy.fit.campaign import Refined
     from ampere_energy.fit.profile import Profile
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
@@ -53,6 +54,10 @@ def estimate(
     as_json: AsJson = False,
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
+    from ampere_energy.predict.estimate import check_asked
+    from ampere_energy.predict.estimate import estimate as predict
+
+    check_asked(iterations, level)
     capacity, budget_j, target = watt_hours(battery), joules(within), share(refine, "--refine")
     if approximate and target is not None:
         raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
@@ -66,7 +71,6 @@ def estimate(
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         spec = spec_of(ref)
-    from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.show.plainly import estimate_json
     from ampere_energy.show.tables import estimate_table
 
@@ -77,13 +81,14 @@ def estimate(
         if spec.training != learnt.training or learnt.references:
             remedy += _rougher(spec.training == learnt.training)
         raise CoverageError(error.what, remedy) from error
+    refined = None
     if target is not None:
-        learnt = _refined(ref, spec, learnt, existing_path(profile), target)
-        result = predict(spec, learnt, iterations=iterations, level=level)
+        refined = _refined(ref, spec, learnt, existing_path(profile), target)
+        result = predict(spec, refined.profile, iterations=iterations, level=level)
     show(
         as_json,
-        lambda: estimate_json(result, spec.training, capacity, budget_j),
-        lambda: estimate_table(result, spec.training, capacity, budget_j),
+        lambda: estimate_json(result, capacity, budget_j, refined),
+        lambda: estimate_table(result, capacity, budget_j),
     )
 
 
@@ -94,8 +99,8 @@ def _rougher(same_settings: bool) -> str:
     return "; --approximate does not bridge other settings: give --input and --mode that a profile was made with"
 
 
-def _refined(ref: ModelRef, spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Profile:
-    """The profile after measuring what this model's interval hangs on; saved, and its measurements logged."""
+def _refined(ref: ModelRef, spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Refined:
+    """What measuring this model's interval hangs on gave; the profile saved, and its measurements logged."""
     from ampere_energy.fit.campaign import refine
     from ampere_energy.measure.devices import reopen
     from ampere_energy.show.units import percent
@@ -112,4 +117,4 @@ def _refined(ref: ModelRef, spec: ModelSpec, learnt: Profile, path: Path, target
     say(f"refined by {found.measurements} measurements to ±{percent(found.reach)}{kept}")
     if found.limit:
         say(f"not within ±{percent(target)}: {found.limit}")
-    return found.profile
+    return found

@@ -21,6 +21,7 @@ from ampere_energy.fit.profile import KindFit, Profile, Quantity
 from ampere_energy.fit.steps import steps
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo, Provenance
 from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point
+from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
 from ampere_energy.predict.approximate import approximated
 
@@ -53,6 +54,7 @@ class Estimate:
     """What training will cost, over all iterations.
 
     Attributes:
+        training: what a step is.
         energy_j: joules; the blocks' joules and `other_j` sum to it.
         std_j: standard deviation of the estimate's error.
         interval_j: where the true energy lies with probability `level`.
@@ -63,6 +65,7 @@ class Estimate:
     """
 
     model: str
+    training: Training
     energy_j: float
     std_j: float
     interval_j: tuple[float, float]
@@ -131,10 +134,7 @@ def estimate(
     Raises:
         CoverageError: the profile lacks a kind of the model, or covers it only at other widths.
     """
-    if iterations < 1:
-        raise RequestError(f"--iterations {iterations}", "give at least 1")
-    if not 0 < level < 1:
-        raise RequestError(f"--level {level:g}", "give a probability between 0 and 1, such as 0.9")
+    check_asked(iterations, level)
     if profile.nets is not None:
         return _jointly(spec, profile, profile.nets, iterations, level, approximate)
     if approximate:
@@ -168,6 +168,14 @@ def estimate(
         blocks=blocks,
         **_common(spec, profile, iterations, level),
     )
+
+
+def check_asked(iterations: int, level: float) -> None:
+    """Refuses steps and probabilities that nothing can be said of."""
+    if iterations < 1:
+        raise RequestError(f"--iterations {iterations}", "give at least 1")
+    if not 0 < level < 1:
+        raise RequestError(f"--level {level:g}", "give a probability between 0 and 1, such as 0.9")
 
 
 def _jointly(
@@ -208,7 +216,7 @@ def _jointly(
         std_j=energy_j * spread,
         time_s=float(found.time_s[0]) * iterations,
         blocks=blocks,
-        other_j=float(found.other_j[0]) * iterations,
+        other_j=max(0.0, float(found.other_j[0])) * iterations,
         busy=float(found.busy[0]),
         **_common(spec, profile, iterations, level),
     )
@@ -222,6 +230,7 @@ def _slower(nets: NetFit, kind: int, point: Point, time_s: float) -> float | Non
 def _common(spec: ModelSpec, profile: Profile, iterations: int, level: float) -> dict[str, Any]:
     return {
         "model": spec.name,
+        "training": spec.training,
         "level": level,
         "provenance": Provenance.PREDICTED,
         "basis": profile.meter.provenance,

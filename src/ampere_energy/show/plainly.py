@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ampere_energy.fit.campaign import Refined
 from ampere_energy.fit.nets import seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement
 from ampere_energy.model.blocks import Fragment, ModelSpec
-from ampere_energy.model.training import Training
 from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
 from ampere_energy.predict.evaluate import Trials, score
@@ -67,12 +67,15 @@ def profile_json(profile: Profile, path: str) -> dict[str, Any]:
 
 
 def estimate_json(
-    estimate: Estimate, training: Training, battery_wh: float | None = None, within_j: float | None = None
+    estimate: Estimate,
+    battery_wh: float | None = None,
+    within_j: float | None = None,
+    refined: Refined | None = None,
 ) -> dict[str, Any]:
-    """`ampere estimate --json`; `training` is what a step is."""
+    """`ampere estimate --json`."""
     record = {
         "model": estimate.model,
-        "training": encode(training),
+        "training": encode(estimate.training),
         "energy_j": estimate.energy_j,
         "interval_j": list(estimate.interval_j),
         "level": estimate.level,
@@ -106,6 +109,9 @@ def estimate_json(
         record["battery"] = {"capacity_wh": battery_wh, "share": estimate.battery_share(battery_wh), "p_fits": fits}
     if within_j is not None:
         record["within"] = {"budget_j": within_j, "p_fits": estimate.probability_within(within_j)}
+    if refined is not None:
+        made = refined.measurements
+        record["refined"] = {"measurements": made, "reach": refined.reach, "limit": refined.limit}
     return record
 
 

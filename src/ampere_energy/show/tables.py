@@ -14,7 +14,6 @@ from ampere_energy.fit.nets import NetFit, seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance, durations, energies
 from ampere_energy.model.blocks import Block, Fragment, ModelSpec
-from ampere_energy.model.training import Training
 from ampere_energy.predict.estimate import JOULES_PER_WH, BlockEstimate, Estimate
 from ampere_energy.predict.evaluate import Trials, score
 from ampere_energy.show.units import bar, duration, percent, si
@@ -108,9 +107,9 @@ def median_error(nets: NetFit) -> float:
 
 
 def estimate_table(
-    estimate: Estimate, training: Training, battery_wh: float | None = None, within_j: float | None = None
+    estimate: Estimate, battery_wh: float | None = None, within_j: float | None = None
 ) -> RenderableType:
-    """`ampere estimate`; `training` is what a step is."""
+    """`ampere estimate`."""
     low, high = estimate.interval_j
     table = plain_table(
         "block", "kind", title=f"{estimate.model}: {_steps(estimate.iterations)} on {estimate.device.name}"
@@ -132,7 +131,7 @@ def estimate_table(
         part = estimate.other_j / estimate.energy_j
         table.add_row("step", "base, waiting", si(estimate.other_j, "J"), "", "", f"{bar(part)} {percent(part)}")
     rows = [
-        ("a step", str(training)),
+        ("a step", str(estimate.training)),
         ("energy", f"{si(estimate.energy_j, 'J')}  ({si(estimate.energy_wh, 'Wh')})"),
         (f"{estimate.level:.0%} interval", f"{si(low, 'J')} – {si(high, 'J')}"),
         ("time", duration(estimate.time_s)),
