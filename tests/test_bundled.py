@@ -213,10 +213,12 @@ def test_profiles_lists_saved_and_bundled(run: Run, tmp_path: Path) -> None:
     assert code == 0, told
     fared = entries(H200)["cnn5-128x3x64x64-eager"].accuracy
     assert fared is not None
-    off = f"{100 * fared.mape:.1f} % off"
-    for text in ("none", "nvidia-h200", "cnn5", "NVIDIA H200", "2026-11-15", off, "(12 models)"):
+    for text in ("none", "--profile nvidia-h200: NVIDIA H200, driver 580.159.04; sgd, fp32"):
         assert text in out
-    assert "not scored" not in out
+    scored = [" ".join(line.split()) for line in out.splitlines()]
+    off, inside = 100 * fared.mape, 100 * fared.coverage
+    assert f"cnn5 128,3,64,64 any eager 2026-11-15 {off:.1f} % {inside:.1f} % {fared.models}" in scored
+    assert max(map(len, out.splitlines())) <= 80
     saved = collection(tmp_path)
     text = gzip.decompress((ROOT / H200 / "cnn5-128x3x64x64-graph.json.gz").read_bytes()).decode()
     (saved / "mine.json").write_text(text)
@@ -225,7 +227,7 @@ def test_profiles_lists_saved_and_bundled(run: Run, tmp_path: Path) -> None:
     (saved / "list.json").write_text('{"schema": 6, "profile": []}')
     code, out, told = run("profiles")
     assert code == 0, told
-    assert "not scored" in out
+    assert "mine" in out
     assert "\x1b" not in out
     code, out, told = run("profiles", "--json")
     assert code == 0, told

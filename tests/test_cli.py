@@ -177,10 +177,17 @@ def test_refine_add_and_within(folder: Path, tmp_path: Path) -> None:
     done = ampere("estimate", *model, "--profile", "p.json", "--refine", "2.5%", "--json", cwd=tmp_path)
     assert done.returncode == 0
     assert "refined by" in done.stderr
-    low, high = json.loads(done.stdout)["interval_j"]
+    told = json.loads(done.stdout)
+    made = len((tmp_path / "p.jsonl").read_text().splitlines()) - lines
+    assert 0 < told["refined"]["reach"] <= 0.025
+    assert (told["refined"]["measurements"], told["refined"]["limit"]) == (made, None)
+    low, high = told["interval_j"]
     assert high / low < before["interval_j"][1] / before["interval_j"][0]
-    assert len((tmp_path / "p.jsonl").read_text().splitlines()) > lines
+    assert made > 0
     assert answer("estimate", *model, "--profile", "p.json", cwd=tmp_path)["interval_j"] == [low, high]
+    far = answer("estimate", *model, "--profile", "p.json", "--refine", "0.1%", cwd=tmp_path)["refined"]
+    assert far["reach"] > 0.001
+    assert "a network differs by" in far["limit"]
     done = ampere("measure", *model, *device, "--add-to", "p.json", cwd=tmp_path)
     assert "added to p.json" in done.stderr
     after = answer("estimate", *model, "--profile", "p.json", cwd=tmp_path)["interval_j"]
@@ -456,6 +463,7 @@ SIM = ("--profile", "sim.json")
         (("parse", "lenet5", "--input", "0,1,28,28"), 2, "--input 0,1,28,28; give positive sizes"),
         (("parse", "lenet5", "--widths", "7,16,120,84"), 2, "width 1 of lenet5 is 7; give 1–6"),
         (("parse", "lenet5", "--widths", "6,16"), 2, "has 4 widths, not 2"),
+        (("parse", "lenet5", "--widths", "6,b"), 2, "--widths 6,b; give whole numbers with commas, such as 16,32,64"),
         (("parse", "lenet5", "--optimizer", "lion"), 2, "--optimizer lion; choose from sgd"),
         (("parse", "lenet5", "--colour"), 2, "No such option: --colour"),
         (("parse",), 2, "Missing argument"),
@@ -473,6 +481,7 @@ SIM = ("--profile", "sim.json")
         (("estimate", "lenet5", *SIM, "--level", "2"), 2, "--level 2; give a probability"),
         (("estimate", "lenet5", *SIM, "--iterations", "0"), 2, "--iterations 0"),
         (("estimate", "lenet5", *SIM, "--battery", "big"), 2, "--battery big; give a capacity such as 15Wh"),
+        (("estimate", "lenet5", *SIM, "--battery", "15"), 2, "--battery 15; give a capacity such as 15Wh; of mAh, a"),
         (("estimate", "lenet5", "--profile", "absent.json"), 2, "profile absent.json cannot be read"),
         (("estimate", "lenet5", "--profile", "no-such-name"), 2, "make one with ampere profile"),
         (("estimate", "lenet5", "--profile", "cut.json"), 2, "profile cut.json is not JSON"),

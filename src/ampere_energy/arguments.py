@@ -31,7 +31,8 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(",")) if text else ()
     except ValueError:
-        raise RequestError(f"{option} {text}", "give whole numbers with commas, such as 32,3,64,64") from None
+        such = "16,32,64" if option == "--widths" else "32,3,64,64"
+        raise RequestError(f"{option} {text}", f"give whole numbers with commas, such as {such}") from None
 
 
 def positive(value: int, option: str) -> int:
@@ -96,10 +97,10 @@ def watt_hours(text: str) -> float | None:
     """Watt-hours of a capacity such as 15Wh."""
     if not text:
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(Wh|kWh)?", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(Wh|kWh)", text.strip(), re.IGNORECASE)
     if not match or float(match[1]) <= 0:
-        raise RequestError(f"--battery {text}", "give a capacity such as 15Wh")
-    return float(match[1]) * (1000 if (match[2] or "").lower() == "kwh" else 1)
+        raise RequestError(f"--battery {text}", "give a capacity such as 15Wh; of mAh, a thousandth times the volts")
+    return float(match[1]) * (1000 if match[2].lower() == "kwh" else 1)
 
 
 def joules(text: str, option: str = "--within") -> float | None:

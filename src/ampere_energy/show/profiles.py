@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
+from rich.text import Text
 
-from ampere_energy.bundled.about import About, Accuracy
+from ampere_energy.bundled.about import About
 from ampere_energy.errors import FileError
 from ampere_energy.fit.file import Heading
 from ampere_energy.measure.measurement import DeviceInfo
@@ -23,23 +25,36 @@ Bundled = Mapping[str, Mapping[str, About]]
 
 def profiles_table(saved: Saved, bundled: Bundled) -> RenderableType:
     """`ampere profiles`."""
-    own = _table("yours")
+    own = _table(("--profile", "model", "settings", "device", "date"))
     for path, found in saved:
         if isinstance(found, FileError):
             own.add_row(path.stem, "", found.what)
             continue
-        settings = _settings(f"batch {found.training.batch}", found.training)
+        settings = _settings(found.training)
         model = found.model if found.complete else f"{found.model} (partial)"
-        own.add_row(path.stem, model, settings, _on(*_device(found.device)), found.created[:10], _scored(None))
+        own.add_row(path.stem, model, settings, _on(*_device(found.device)), found.created[:10])
     if not saved:
         own.add_row("none", "", "make one with ampere profile")
-    shipped = _table("\nbundled")
-    for bundle, profiles in bundled.items():
-        for about in profiles.values():
-            settings = _settings(f"{','.join(map(str, about.input))}, {about.widths} widths", about.training)
-            device = _on(about.device, about.driver)
-            shipped.add_row(bundle, about.family, settings, device, about.date[:10], _scored(about.accuracy))
-    return Group(own, shipped)
+    shipped = [part for bundle, profiles in bundled.items() for part in _shipped(bundle, profiles.values())]
+    fared = "error is the mean over unseen models that were measured, inside how many of them their 90% intervals held"
+    return Group(Text("yours"), own, *shipped, Text(fared, style="dim"))
+
+
+def _shipped(bundle: str, profiles: Iterable[About]) -> Iterator[RenderableType]:
+    """A bundle's profiles: a table for each device and driver, optimizer and precision that they were made with."""
+
+    def made(about: About) -> tuple[str, str, str, str]:
+        return about.device, about.driver, about.optimizer, about.precision
+
+    for (device, driver, *settings), own in groupby(sorted(profiles, key=made), key=made):
+        yield Text(f"\nbundled, --profile {bundle}: {_on(device, driver)}; {', '.join(settings)}")
+        table = _table(("model", "input", "widths", "mode", "date", "error", "inside", "of"))
+        for about in own:
+            fared = about.accuracy
+            scored = (percent(fared.mape), percent(fared.coverage), str(fared.models)) if fared else ("not scored",)
+            shape = ",".join(map(str, about.input))
+            table.add_row(about.family, shape, about.widths, about.mode, about.date[:10], *scored)
+        yield table
 
 
 def profiles_json(saved: Saved, bundled: Bundled) -> dict[str, Any]:
@@ -79,9 +94,9 @@ def _saved_json(path: Path, about: Heading | FileError) -> dict[str, Any]:
     }
 
 
-def _settings(shape: str, training: Training) -> str:
+def _settings(training: Training) -> str:
     """Every setting in words, the usual ones too: in a list they are what tells two profiles apart."""
-    words = [shape, training.optimizer, training.mode, training.precision]
+    words = [f"batch {training.batch}", training.optimizer, training.mode, training.precision]
     words += ["channels last"] if training.channels_last else []
     words += [f"{training.accumulate} passes an update"] if training.accumulate > 1 else []
     return ", ".join(words)
@@ -98,14 +113,9 @@ def _on(device: str, driver: str | None) -> str:
     return f"{device}, driver {driver}" if driver else device
 
 
-def _scored(accuracy: Accuracy | None) -> str:
-    if accuracy is None:
-        return "not scored"
-    return f"{percent(accuracy.mape)} off, {percent(accuracy.coverage)} inside ({accuracy.models} models)"
-
-
-def _table(title: str) -> Table:
-    table = Table(box=None, padding=(0, 1), title=title, title_justify="left")
-    for column in ("--profile", "model", "settings", "device", "date", "mean error, intervals"):
-        table.add_column(column, no_wrap=column in ("--profile", "date"))
+def _table(columns: Sequence[str]) -> Table:
+    table = Table(box=None, padding=(0, 1))
+    for column in columns:
+        justify: JustifyMethod = "right" if column in ("error", "inside", "of") else "left"
+        table.add_column(column, justify=justify, no_wrap=column in ("--profile", "date"))
     return table

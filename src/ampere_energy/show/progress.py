@@ -48,11 +48,9 @@ class CampaignDisplay:
         if not self._console.is_terminal:
             if status.index != self._shown:
                 self._shown = status.index
-                self._console.print(
-                    f"{_place(status)}: {status.doing} · "
-                    f"{status.measurements} measurements so far, at most {left or 'unknown'}",
-                    highlight=False,
-                )
+                most = f", at most {left}" if left else ""
+                so_far = f"{_place(status)}: {status.doing} · {status.measurements} measurements so far{most}"
+                self._console.print(so_far, highlight=False)
             return
         spread = f", ±{percent(status.uncertainty)}" if status.uncertainty is not None else ""
         self._progress.update(

@@ -116,7 +116,7 @@ def _differing(space: Space, training: Training) -> str:
 
 
 def _score(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"
 
 
 def _about(space: Space) -> str:
