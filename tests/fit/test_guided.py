@@ -14,8 +14,9 @@ from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.fit import guide
 from ampere_energy.fit.campaign import add, answered, profile, refine
 from ampere_energy.fit.guide import Offer, best
-from ampere_energy.fit.guided import ROUND, Guided
+from ampere_energy.fit.guided import ROUND, ROUND_QUESTIONS, Guided
 from ampere_energy.fit.host import Host
+from ampere_energy.fit.observed import Net
 from ampere_energy.fit.points import drawn
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
@@ -28,6 +29,7 @@ from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, WidthRange, member
+from ampere_energy.model.zoo.families import FAMILIES
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.predict.many import estimate_many
 
@@ -446,3 +448,22 @@ def test_a_quarter_of_the_opening_is_round() -> None:
     round_ones = [point for point in found if point[0] % 8 == 0]
     assert len(round_ones) == pytest.approx(len(found) * (0.25 + 0.75 / 8), rel=0.15)
     assert {point[1] for point in round_ones} == set(range(3, 8))  # where no multiple of 8 is, any width
+
+
+def test_a_quarter_of_each_round_is_for_round_members() -> None:
+    spec = spec_of("cnn5")
+    campaign = Guided(spec, FAMILIES["cnn5"].ranges, Rules(points=100, precision=1e-6), captures=False)
+
+    def is_round(net: Net) -> bool:
+        return all(width % 8 == 0 or width < 8 for _, point in net for width in point)
+
+    assert all(is_round(net) for net in campaign.round_questions)
+    assert len(campaign.round_questions) == ROUND_QUESTIONS
+    device, first = SimulatedDevice(noise=0.01, rough=0.15), len(campaign._opening)
+    while len(campaign._records) < first + 64:
+        request = campaign.ask()
+        assert request is not None
+        campaign.tell(answered(device, request))
+    assert np.mean([is_round(net) for net, _ in campaign._records[first:]]) == pytest.approx(0.25, abs=0.06)
+    aligned = Guided(spec, FAMILIES["cnn5"].aligned(8).ranges, Rules(points=100), captures=False)
+    assert aligned.round_questions == []  # all its members are

@@ -4,8 +4,9 @@ It opens with a fixed design, in shuffled order so that drift is not mistaken fo
 and at a few widths in between, metered at three of them, and some whole members metered, which alone can tell what
 blocks cost in company. All as captured graphs where the device can; what the host takes to issue a step is timed at
 some of these widths and of a few members: it scatters, and jumps where a library takes kernels that come in other
-numbers. Then rounds of the most telling measurements (`guide`) over a sample of the family's members, and one more
-member's issuing each, until their intervals are narrow enough, the time is spent, or the points are.
+numbers. Then rounds of the most telling measurements (`guide`) over a sample of the family's members, a quarter of them
+over round members, and one more member's issuing each, until intervals are narrow enough, the time is spent, or the
+points are.
 
 All choices follow from the records alone, in their order, so a killed campaign resumes where it was.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import itertools
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -25,7 +26,7 @@ from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation, subject
-from ampere_energy.fit.points import across, anywhere, bounds, drawn
+from ampere_energy.fit.points import EVERY, across, anywhere, bounds, drawn, rounded
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.measure.measurement import (
     Measurement,
@@ -51,6 +52,8 @@ from ampere_energy.model.variants import (
 
 QUESTIONS = 96
 """Members whose estimates are asked for: of half as many, the guide would learn those very widths, and not the rest."""
+ROUND_QUESTIONS = 24
+"""Members with round widths that a part of each round is for, where timings are cheap enough to spare some."""
 ROUND = 16
 REACH_90 = 1.645
 _INSIDE = 10
@@ -98,9 +101,13 @@ class Guided:
         self.subjects = tuple(subject(kind, domain) for kind, domain in self.domains.items())
         draw = random.Random(f"questions:{spec.name}")
         self._varied = {variable for followed in spec.follows for variable, _ in followed}
-        widths = [self._widths(draw) for _ in range(QUESTIONS)]
+        each = enumerate(zip(self.ranges, spec.widths, strict=True))
+        self._axes = tuple(r if variable in self._varied else WidthRange(own, own) for variable, (r, own) in each)
+        widths = [anywhere(self._axes, draw) for _ in range(QUESTIONS)]
         self.questions = list(dict.fromkeys(self._member(w) for w in widths))
-        largest = tuple(r.high if v in self._varied else w for v, (r, w) in enumerate(self._each_width()))
+        evened = [self._member(rounded(w, self._axes)) for w in widths[:: QUESTIONS // ROUND_QUESTIONS]]
+        self.round_questions = [net for net in dict.fromkeys(evened) if net not in self.questions]
+        largest = tuple(r.high for r in self._axes)
         wholes = [largest, *widths[: _ISSUED_WHOLE - 1]]
         if spec.widths and captures:  # the lightest wait for the host
             wholes += sorted(widths, key=self._flops)[:_ISSUED_LIGHT]
@@ -290,16 +297,6 @@ class Guided:
         """The points at which the model itself has blocks of a kind."""
         return list(dict.fromkeys(block.point for block in self.spec.blocks if block.kind == kind))
 
-    def _each_width(self) -> list[tuple[WidthRange, int]]:
-        return list(zip(self.ranges, self.spec.widths, strict=True))
-
-    def _widths(self, draw: random.Random) -> tuple[int, ...]:
-        """A random member's widths; those that no block follows stay as they are."""
-        return tuple(
-            r[draw.randrange(len(r))] if variable in self._varied else own
-            for variable, (r, own) in enumerate(self._each_width())
-        )
-
     def _member(self, widths: Sequence[int]) -> Net:
         """A member of the family as the fit sees it."""
         points = block_points(self.spec, widths)
@@ -372,39 +369,68 @@ class Guided:
     def _round(self, start: int) -> tuple[Request, ...]:
         """What to measure after the first `start` records."""
         known, draw = self._learn(start), random.Random(f"round:{self.spec.name}:{start}")
-        failed = {net for net, record in self._records[:start] if record.infeasible}
-        taken = {(net, isinstance(r, Measurement)) for net, r in self._records[:start]}
-        costs, tried = self._costs(start), max(_TRIED, self._length(start))
-        requests: dict[tuple[Net, bool], Request] = {}
-        for index, (kind, domain) in enumerate(self.domains.items()):
-            points = [anywhere(domain, draw) for _ in range(tried)] if self.spec.widths else self._own(kind)
-            points += [net[0][1] for net, _ in self._records[:start] if len(net) == 1 and net[0][0] == index][-_TRIED:]
-            for point in dict.fromkeys(points):
-                for metered in (True, False) if self.rules.timings else (True,):
-                    if ((index, point),) not in failed and (((index, point),), metered) not in taken:
-                        requests[((index, point),), metered] = Request(self._block(kind, point), metered)
-        for widths in [self._widths(draw) for _ in range(_TRIED_WHOLE)] if self.spec.widths else []:
-            whole, net = self._whole(widths), self._member(widths)
-            if whole is not None and net not in failed and (net, True) not in taken:
-                requests[net, True] = Request(self._captured(whole))
-        offers = [Offer(net, metered, costs[len(net) > 1, metered]) for net, metered in sorted(requests)]
+        points, widths = [self._own(kind) for kind in self.kinds], []
+        if self.spec.widths:
+            tried = range(max(_TRIED, self._length(start)))
+            points = [[anywhere(domain, draw) for _ in tried] for domain in self.domains.values()]
+            widths = [anywhere(self._axes, draw) for _ in range(_TRIED_WHOLE)]
+        requests = self._requests(start, [[*own, *self._latest(start, i)] for i, own in enumerate(points)], widths)
+        offers = self._offers(start, requests)
         single = self.rules.rule is not Rule.MEMBERS
         fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
         issued = self._issued(draw)
         count = self._length(start) - len(issued)
         if self.rules.rule is Rule.GUIDED:
-            chosen = best(known, self.questions, offers, count)
+            chosen, more = self._for_round(start, known, points, widths, count // EVERY)
+            rest = [offer for offer in offers if offer not in chosen]
+            chosen += best(known, self.questions, rest, count - len(chosen))
+            requests |= more
         elif self.rules.rule is Rule.VARIANCE:
             chosen = widest(known, fitting, count)
         else:
             chosen = draw.sample(fitting, min(count, len(fitting)))
         return (*issued, *(requests[offer.net, offer.metered] for offer in chosen))
 
+    def _for_round(
+        self, start: int, known: NetFit, points: Sequence[Sequence[Point]], members: Sequence[Point], count: int
+    ) -> tuple[list[Offer], dict[tuple[Net, bool], Request]]:
+        """What tells most about round members, where timings are cheap enough to spare some for them."""
+        if not (self.rules.timings and self.round_questions):
+            return [], {}
+        some = zip(points, self.domains.values(), strict=True)
+        even = [[rounded(point, domain) for point in own[::EVERY]] for own, domain in some]
+        requests = self._requests(start, even, [rounded(widths, self._axes) for widths in members[::EVERY]])
+        return best(known, self.round_questions, self._offers(start, requests), count), requests
+
+    def _latest(self, start: int, kind: int) -> list[Point]:
+        """Where a kind was measured last, to be measured again."""
+        return [net[0][1] for net, _ in self._records[:start] if len(net) == 1 and net[0][0] == kind][-_TRIED:]
+
+    def _requests(
+        self, start: int, points: Sequence[Sequence[Point]], members: Sequence[Point]
+    ) -> dict[tuple[Net, bool], Request]:
+        """Blocks of each kind and whole members, timed or metered, as far as that was not done and did not fail."""
+        failed = {net for net, record in self._records[:start] if record.infeasible}
+        taken = {(net, isinstance(r, Measurement)) for net, r in self._records[:start]}
+        requests: dict[tuple[Net, bool], Request] = {}
+        for index, (kind, own) in enumerate(zip(self.kinds, points, strict=True)):
+            for point in dict.fromkeys(own):
+                for metered in (True, False) if self.rules.timings else (True,):
+                    requests[((index, point),), metered] = Request(self._block(kind, point), metered)
+        for widths in members:
+            if (whole := self._whole(widths)) is not None:
+                requests[self._member(widths), True] = Request(self._captured(whole))
+        return {asked: r for asked, r in requests.items() if asked[0] not in failed and asked not in taken}
+
+    def _offers(self, start: int, requests: Iterable[tuple[Net, bool]]) -> list[Offer]:
+        costs = self._costs(start)
+        return [Offer(net, metered, costs[len(net) > 1, metered]) for net, metered in sorted(requests)]
+
     def _issued(self, draw: random.Random) -> list[Request]:
         """A member whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone."""
         if not (self.captures and self.rules.timings and self.spec.widths):
             return []
-        whole = self._whole(self._widths(draw))
+        whole = self._whole(anywhere(self._axes, draw))
         return [Request(whole, False)] if whole is not None else []
 
     def _costs(self, count: int) -> dict[tuple[bool, bool], float]:

@@ -11,7 +11,8 @@ from ampere_energy.model.blocks import Point
 from ampere_energy.model.variants import Domain
 
 GRID_LIMIT = 2500
-_EVERY = 4
+EVERY = 4
+"""Which part of what is measured is round: people ask for multiples of 8 more often than chance would."""
 _ACROSS = (0.3, 0.7)
 
 
@@ -43,7 +44,7 @@ def drawn(domain: Domain, count: int, draw: random.Random) -> list[Point]:
         every = list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
         return draw.sample(every, len(every))
     points = [anywhere(domain, draw) for _ in range(count)]
-    points[_EVERY - 1 :: _EVERY] = [_round(point, domain) for point in points[_EVERY - 1 :: _EVERY]]
+    points[EVERY - 1 :: EVERY] = [rounded(point, domain) for point in points[EVERY - 1 :: EVERY]]
     return list(dict.fromkeys(points))
 
 
@@ -52,7 +53,7 @@ def anywhere(domain: Domain, draw: random.Random) -> Point:
     return tuple(r[draw.randrange(len(r))] for r in domain)
 
 
-def _round(point: Point, domain: Domain) -> Point:
-    """The multiples of 8 below, where the domain has them: people ask for those more often than chance would."""
+def rounded(point: Point, domain: Domain) -> Point:
+    """The multiples of 8 below, where the domain has them."""
     even = (width - width % TILE_STEP for width in point)
     return tuple(e if e in r else width for e, width, r in zip(even, point, domain, strict=True))
