@@ -1,7 +1,8 @@
-"""How a profile made on one card does on another of the same make.
+"""How a profile made on one card does on another of the same make, or at other widths on its own.
 
-Bundled profiles are asked for the members of every experiment that was recorded on another card, and compared with the
-profile that was made there. `data/h200-cards` has experiments that were recorded again since, on another card.
+Bundled profiles are asked for the members of every experiment that was recorded on another card, or at other widths on
+the same one, and compared with the profile that was made there. `data/h200-cards` has experiments that were recorded
+again since, on another card.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
-from ampere_energy.bundled.about import entries, load_bundled
+from ampere_energy.bundled.about import About, Widths, entries, load_bundled
 from ampere_energy.errors import CoverageError
 from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.predict.estimate import estimate
@@ -23,20 +24,22 @@ BUNDLE = "nvidia-h200"
 
 
 def run() -> list[dict[str, Any]]:
-    """Every bundled profile on every other card's members that it covers."""
+    """Every bundled profile on the members of every experiment that it covers, but its own."""
     found = []
     places = [(planned.name, recorded) for planned, recorded in packed("h200")]
     places += [(path.name, load(path)) for path in sorted(OTHERS.iterdir())]
     for place, recorded in places:
         for trials in rescore(recorded):
-            found += [row for name in entries(BUNDLE) if (row := _row(place, name, recorded, trials))]
+            known = entries(BUNDLE).items()
+            found += [row for name, about in known if (row := _row(place, name, about, recorded, trials))]
     return found
 
 
-def _row(place: str, name: str, recorded: Recorded, trials: Trials) -> dict[str, Any] | None:
-    """One profile on one set; None where it is of the same card, or does not cover the members."""
+def _row(place: str, name: str, about: About, recorded: Recorded, trials: Trials) -> dict[str, Any] | None:
+    """One profile on one set; None where it is of the same card and widths, or does not cover the members."""
     profile = load_bundled(BUNDLE, name)
-    if profile.training != trials.training or card(profile.device) == card(trials.device):
+    alike = (about.widths is Widths.ALIGNED) is trials.aligned
+    if profile.training != trials.training or (alike and card(profile.device) == card(trials.device)):
         return None
     specs = {spec.widths: spec for spec in recorded.experiment.specs(trials.training.mode)}
     try:
