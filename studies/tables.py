@@ -352,7 +352,7 @@ def _asked(text: str, met: bool) -> str:
 def cards(result: list[dict[str, Any]]) -> list[str]:
     """Profiles of one card on members measured on another."""
     rows = [
-        "| set, mode | profile's widths | profile's card, members' card | members | own profile | other card's | "
+        "| set, mode | profile's widths | profile's card, members' card | members | own profile | this one | "
         "its bias | inside | without the bias |",
         "|---|---|---|---|---|---|---|---|---|",
     ]

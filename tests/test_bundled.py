@@ -111,6 +111,21 @@ def test_every_recorded_family_is_bundled() -> None:
     assert {(p.family, p.input) for p in recorded} <= {(a.family, a.input) for a in entries(H200).values()}
 
 
+def test_a_family_without_profiles_of_its_own_takes_those_that_read_the_same() -> None:
+    asked = model_ref("resnet34")
+    with pytest.raises(CoverageError, match="resnet18-512x3x32x32-eager-aligned lacks 1 of its 18 blocks") as error:
+        choose(H200, asked, parse_ref, input_given=False, mode_given=False)
+    assert error.value.near
+    found = choose(H200, asked, parse_ref, input_given=False, mode_given=False, approximate=True)
+    assert (found.name, found.ref.input) == ("resnet18-512x3x32x32-eager-aligned", (512, 3, 32, 32))
+    guessed = estimate(found.spec, found.profile, approximate=True)
+    assert guessed.approximate == ("stages.3.1",)
+    larger = model_ref("resnet50", input=(512, 3, 32, 32))  # each of several profiles knows one of its blocks
+    assert (
+        choose(H200, larger, parse_ref, input_given=True, mode_given=False, approximate=True).about.family == "resnet18"
+    )
+
+
 def _unpacked(path: Path, folder: Path) -> Path:
     whole = folder / path.stem
     whole.write_bytes(gzip.decompress(path.read_bytes()))

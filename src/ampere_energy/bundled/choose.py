@@ -40,14 +40,16 @@ def choose(
 ) -> Choice:
     """The profile of a bundle that covers a model.
 
-    Profiles of the model's own family come first, then eager ones, then those of aligned widths, which know these
-    better than one of any widths does, then those of the largest batch, which loads the device.
+    Profiles of the model's own family come first, then eager ones, then those that read the same, then those of
+    aligned widths, which know these better than one of any widths does, then those of the largest batch, which loads
+    the device.
 
     Args:
         bundle: its name.
         ref: the model; its settings are those asked for.
         read: makes the blocks of a model.
-        input_given: otherwise a family takes the input of its own profiles; a factory tells its input itself.
+        input_given: otherwise a family takes the input of its own profiles, or of others that read the same; a
+            factory tells its input itself.
         mode_given: otherwise any mode will do.
         approximate: where none covers the model, take the one that lacks the fewest of its blocks.
 
@@ -72,8 +74,9 @@ def choose(
             second = lacking, choice
     if second is not None and approximate:
         return second[1]
+    closest = f": {second[1].name} lacks {second[0]} of its {len(second[1].spec.blocks)} blocks" if second else ""
     raise CoverageError(
-        f"nothing in {bundle} covers {ref} with these settings",
+        f"nothing in {bundle} covers {ref} with these settings{closest}",
         f"it has {_listed(found, ref.source)}: ask for one of these, or make your own profile with ampere profile",
         near=second is not None,
     )
@@ -85,11 +88,16 @@ def _candidates(
     """Names of the profiles that may serve, best first, each with the model as it would be asked about."""
     modes = list(Mode)
     from_family = ref.source in FAMILIES and not input_given
+    related = [name for name, about in found.items() if about.family == ref.source]
+    if from_family and not related:  # a family of its own that reads the same
+        shape = FAMILIES[ref.source].input[1:]
+        related = [name for name, about in found.items() if about.input[1:] == shape]
     order = sorted(
         found,
         key=lambda n: (
             found[n].family != ref.source,
             modes.index(found[n].mode),
+            found[n].input[1:] != ref.input[1:],
             found[n].widths is not Widths.ALIGNED,
             -found[n].input[0],
             n,
@@ -102,7 +110,7 @@ def _candidates(
             continue
         if not from_family:
             yield name, replace(ref, training=training)
-        elif about.family == ref.source:
+        elif name in related:
             yield name, model_ref(ref.source, widths=ref.widths, input=about.input, training=training)
 
 

@@ -117,6 +117,8 @@ def profile(
         )
     if rules.budget_s is not None and learnt.profile_s > 1.2 * rules.budget_s:
         say(f"the fewest points that make a profile took {learnt.profile_s:.0f} s, more than the budget")
+    if rules.budget_s is not None and learnt.complete and learnt.profile_s < 0.5 * rules.budget_s:
+        say("the budget was not needed: intervals are within --target, or --points were measured")
     if not learnt.complete:
         say("the profile is partial: finish it by the same command with --resume")
         raise typer.Exit(INTERRUPTED)

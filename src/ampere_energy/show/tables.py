@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -17,6 +18,9 @@ from ampere_energy.model.blocks import Block, Fragment, ModelSpec
 from ampere_energy.predict.estimate import JOULES_PER_WH, BlockEstimate, Estimate
 from ampere_energy.predict.evaluate import Trials, score
 from ampere_energy.show.units import bar, duration, percent, si
+
+_CANCEL = 1.2
+"""How much more than the whole's the blocks' deviations must be together to be explained."""
 
 
 def spec_table(spec: ModelSpec) -> RenderableType:
@@ -97,8 +101,8 @@ def _subjects(nets: NetFit, title: str) -> tuple[Table, str]:
         widths = " × ".join(map(str, subject.domain))
         table.add_row(subject.label, widths, str(metered), str(timed), _range(values, "J") if values else "")
     whole = sum(len(o.blocks) > 1 for o in nets.observations)
-    about = f"blocks alone and {whole} whole networks; each predicted from all others, the median error is"
-    return table, f"{about} {percent(median_error(nets))}"
+    about = f"blocks alone, each a whole step, and {whole} whole networks; predicted from all others, the median error"
+    return table, f"{about} is {percent(median_error(nets))}"
 
 
 def median_error(nets: NetFit) -> float:
@@ -133,7 +137,7 @@ def estimate_table(
     rows = [
         ("a step", str(estimate.training)),
         ("energy", f"{si(estimate.energy_j, 'J')}  ({si(estimate.energy_wh, 'Wh')})"),
-        (f"{estimate.level:.0%} interval", f"{si(low, 'J')} – {si(high, 'J')}"),
+        (f"{100 * estimate.level:g}% interval", f"{si(low, 'J')} – {si(high, 'J')}"),
         ("time", duration(estimate.time_s)),
         ("average power", si(estimate.power_w, "W")),
     ]
@@ -149,6 +153,8 @@ def estimate_table(
         part = sum(block.energy_j for block in estimate.blocks if block.approximate) / estimate.energy_j
         count = f"{len(estimate.approximate)} of {len(estimate.blocks)} blocks"
         rows.append(("≈ approximate", f"{percent(part)} of the energy: {count}, guessed from kinds that are profiled"))
+    if math.hypot(*(block.std_j for block in estimate.blocks)) > _CANCEL * estimate.std_j:
+        rows.append(("blocks' ± std", "more than the whole's: it, or others like it, were measured as a whole"))
     rows += [("slow", _slow(block)) for block in estimate.blocks if block.slower is not None]
     rows += [("doubt", doubt) for doubt in estimate.doubts]
     return Group(table, facts(rows), _unattributed(estimate.unattributed))
@@ -190,10 +196,11 @@ def evaluation_table(sets: Sequence[Trials]) -> RenderableType:
 
 
 def _members(trials: Trials) -> Table:
-    about = f"{trials.training.mode}, batch {trials.training.batch}"
+    widths = "aligned widths" if trials.aligned else "any widths"
+    about = f"{trials.training.mode}, batch {trials.training.batch}, {widths}"
     table = plain_table("widths", title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
     found = trials.meter.provenance.value
-    for name in ("predicted", f"{trials.level:.0%} interval", found, "error", "inside"):
+    for name in ("predicted", f"{100 * trials.level:g}% interval", found, "error", "inside"):
         table.add_column(name, justify="right", no_wrap=True)
     method = trials.methods[0]
     for member in trials.members:
