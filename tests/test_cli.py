@@ -479,6 +479,8 @@ SIM = ("--profile", "sim.json")
         ),
         (("estimate", "lenet5", "--input", "20,1,28,28", *SIM), 4, "made at batch 10"),
         (("estimate", "lenet5", *SIM, "--level", "2"), 2, "--level 2; give a probability"),
+        (("estimate", "lenet5", *SIM, "--level", "much"), 2, "--level much; give a probability"),
+        (("parse", "mine.py"), 2, "mine.py names no factory; give mine.py:NAME; it defines mine"),
         (("estimate", "lenet5", *SIM, "--iterations", "0"), 2, "--iterations 0"),
         (("estimate", "lenet5", *SIM, "--battery", "big"), 2, "--battery big; give a capacity such as 15Wh"),
         (("estimate", "lenet5", *SIM, "--battery", "15"), 2, "--battery 15; give a capacity such as 15Wh; of mAh, a"),

@@ -124,6 +124,14 @@ def share(text: str, option: str) -> float | None:
     return value
 
 
+def probability(value: str | float) -> float:
+    """A probability such as 90% or 0.9, as `--level` takes it; its default is a number already."""
+    try:
+        return share(str(value), "--level") or 0.0
+    except RequestError as error:
+        raise RequestError(error.what, "give a probability between 0 and 1, such as 0.9 or 90%") from error
+
+
 def step_budget(text: str) -> Budget:
     """What a step may cost: a share such as 50%, or an energy such as 1.5J."""
     from ampere_energy.decide.pruned import Budget

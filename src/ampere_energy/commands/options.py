@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ampere_energy.arguments import probability
+
 Model = Annotated[
     str, typer.Argument(help="A family (see `ampere models`), path/to/file.py:factory or package.module:factory.")
 ]
@@ -32,5 +34,7 @@ ProfileOrBundle = Annotated[
 ModeOrAny = Annotated[
     str, typer.Option("--mode", help="eager, graph or compile [default: eager, or what the bundle has].")
 ]
-Level = Annotated[float, typer.Option(help="Probability that the interval holds.")]
+Level = Annotated[
+    float, typer.Option(parser=probability, metavar="SHARE", help="Probability that the interval holds, such as 90%.")
+]
 WidthStep = Annotated[int, typer.Option(help="Only widths that are multiples of this.")]

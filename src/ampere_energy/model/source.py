@@ -93,6 +93,8 @@ def model_ref(
     if input and (len(input) < 2 or min(input) < 1):
         raise RequestError(f"--input {','.join(map(str, input))}", "give positive sizes, batch first: 32,3,64,64")
     if ":" not in source:
+        if source.endswith(".py"):
+            raise RequestError(f"{source} names no factory", _defined(_from_file(source), f"{source}:NAME"))
         known = family(source)
         source = known.name
         widths = known.check(widths) if widths else known.largest
@@ -222,16 +224,21 @@ def find(source: str, what: str = "factory") -> Callable[..., Any]:
     module = _from_file(place) if place.endswith(".py") else _from_package(place)
     factory = getattr(module, name, None)
     if not callable(factory):
-        defined = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
-        remedy = f"it defines {', '.join(defined)}" if defined else "define a function of that name"
-        raise ModelError(f"{place} has no {what} {name!r}", remedy)
+        raise ModelError(f"{place} has no {what} {name!r}", _defined(module))
     return factory  # type: ignore[no-any-return]
+
+
+def _defined(module: Any, such: str = "") -> str:
+    """Which functions there are to choose from, in words."""
+    own = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
+    found = f"it defines {', '.join(own)}" if own else "define a function of that name"
+    return f"give {such}; {found}" if such else found
 
 
 def _from_file(place: str) -> Any:
     path = Path(place)
     if not path.is_file():
-        raise ModelError(f"there is no file {place}", "check the path before the colon")
+        raise ModelError(f"there is no file {place}", "check the path")
     name = f"_ampere_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
