@@ -24,6 +24,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy docs/pictures.py
 	$(BIN)/lint-imports
 
 bench: $(READY)

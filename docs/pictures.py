@@ -24,7 +24,7 @@ def main() -> None:
     console = Console(record=True, width=86)
     console.print("[bold]$ ampere estimate cnn5 --widths 37,90,171,222 --input 128,3,64,64 --mode graph \\")
     console.print("[bold]      --profile h200.json --iterations 100000 --battery 60Wh --within 200kJ")
-    console.print(estimate_table(estimate(spec, profile, iterations=100_000), spec.training, 60.0, 200e3))
+    console.print(estimate_table(estimate(spec, profile, iterations=100_000), 60.0, 200e3))
     picture = console.export_svg(title="ampere")
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)  # no request to anywhere
     (ROOT / "docs" / "estimate.svg").write_text(picture)

@@ -223,7 +223,7 @@ def test_a_profile_of_the_users_own_wins_and_a_folder_does_not(run: Run, tmp_pat
     assert "the profile was made at batch 128 with sgd in graph mode" in told
 
 
-def test_profiles_lists_saved_and_bundled(run: Run, tmp_path: Path) -> None:
+def test_profiles_lists_saved_and_bundled(run: Run, only_cnn5: Path, tmp_path: Path) -> None:
     code, out, told = run("profiles")
     assert code == 0, told
     fared = entries(H200)["cnn5-128x3x64x64-eager"].accuracy
@@ -244,6 +244,13 @@ def test_profiles_lists_saved_and_bundled(run: Run, tmp_path: Path) -> None:
     assert code == 0, told
     assert "mine" in out
     assert "\x1b" not in out
+    index = only_cnn5 / H200 / "about.json"
+    whole = index.read_text()
+    index.write_text(json.dumps({name: {**about, "accuracy": None} for name, about in json.loads(whole).items()}))
+    _, unscored, _ = run("profiles")
+    index.write_text(whole)
+    assert "not scored" not in out
+    assert unscored.count("not scored") == len(json.loads(whole))
     code, out, told = run("profiles", "--json")
     assert code == 0, told
     found = json.loads(out)

@@ -70,9 +70,14 @@ class About:
         return Training(self.input[0], self.optimizer, self.mode, self.precision)
 
     @property
+    def shape(self) -> str:
+        """The input's shape, as `--input` takes it."""
+        return ",".join(map(str, self.input))
+
+    @property
     def place(self) -> str:
         """The family and its input, in words."""
-        return f"{self.family} at {','.join(map(str, self.input))}"
+        return f"{self.family} at {self.shape}"
 
     def __str__(self) -> str:
         return f"{self.place} with {self.optimizer}, {self.mode}, {self.precision}, {self.widths} widths"

@@ -88,10 +88,10 @@ def _candidates(
     """Names of the profiles that may serve, best first, each with the model as it would be asked about."""
     modes = list(Mode)
     from_family = ref.source in FAMILIES and not input_given
-    related = [name for name, about in found.items() if about.family == ref.source]
-    if from_family and not related:  # a family of its own that reads the same
+    related = _of_family(found, ref.source)
+    if from_family and not related:  # others that read the same
         shape = FAMILIES[ref.source].input[1:]
-        related = [name for name, about in found.items() if about.input[1:] == shape]
+        related = {name: about for name, about in found.items() if about.input[1:] == shape}
     order = sorted(
         found,
         key=lambda n: (
@@ -120,9 +120,13 @@ def _covered(block: Block, nets: NetFit) -> bool:
     return place is not None and all(w in r for r, w in zip(nets.subjects[place].domain, block.point, strict=True))
 
 
+def _of_family(found: Mapping[str, About], family: str) -> dict[str, About]:
+    return {name: about for name, about in found.items() if about.family == family}
+
+
 def _listed(found: Mapping[str, About], family: str) -> str:
     """What a bundle has of a family, or else the families and inputs that it has."""
-    own = {name: about for name, about in found.items() if about.family == family}
+    own = _of_family(found, family)
     if not own:
         return " / ".join(dict.fromkeys(about.place for _, about in sorted(found.items())))
     texts = [str(about) for _, about in sorted(own.items())]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.arguments import existing_path, is_bundle, joules, load_profile, share, watt_hours
+from ampere_energy.arguments import existing_path, is_bundle, joules, load_profile, positive, share, watt_hours
 from ampere_energy.commands.asked import chosen_from, profile_command, ref_of, spec_of, training_of
 from ampere_energy.commands.options import (
     Accumulate,
@@ -54,10 +54,7 @@ def estimate(
     as_json: AsJson = False,
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
-    from ampere_energy.predict.estimate import check_asked
-    from ampere_energy.predict.estimate import estimate as predict
-
-    check_asked(iterations, level)
+    positive(iterations, "--iterations")
     capacity, budget_j, target = watt_hours(battery), joules(within), share(refine, "--refine")
     if approximate and target is not None:
         raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
@@ -71,6 +68,7 @@ def estimate(
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         spec = spec_of(ref)
+    from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.show.plainly import estimate_json
     from ampere_energy.show.tables import estimate_table
 

@@ -134,7 +134,10 @@ def estimate(
     Raises:
         CoverageError: the profile lacks a kind of the model, or covers it only at other widths.
     """
-    check_asked(iterations, level)
+    if iterations < 1:
+        raise RequestError(f"--iterations {iterations}", "give at least 1")
+    if not 0 < level < 1:
+        raise RequestError(f"--level {level:g}", "give a probability between 0 and 1, such as 0.9")
     if profile.nets is not None:
         return _jointly(spec, profile, profile.nets, iterations, level, approximate)
     if approximate:
@@ -168,14 +171,6 @@ def estimate(
         blocks=blocks,
         **_common(spec, profile, iterations, level),
     )
-
-
-def check_asked(iterations: int, level: float) -> None:
-    """Refuses steps and probabilities that nothing can be said of."""
-    if iterations < 1:
-        raise RequestError(f"--iterations {iterations}", "give at least 1")
-    if not 0 < level < 1:
-        raise RequestError(f"--level {level:g}", "give a probability between 0 and 1, such as 0.9")
 
 
 def _jointly(

@@ -110,8 +110,11 @@ def estimate_json(
     if within_j is not None:
         record["within"] = {"budget_j": within_j, "p_fits": estimate.probability_within(within_j)}
     if refined is not None:
-        made = refined.measurements
-        record["refined"] = {"measurements": made, "reach": refined.reach, "limit": refined.limit}
+        record["refined"] = {
+            "measurements": refined.measurements,
+            "reach": refined.reach,
+            "limit": refined.limit,
+        }
     return record
 
 

@@ -15,12 +15,12 @@ from ampere_energy.show.page import Value, card, document, facts, table
 from ampere_energy.show.plot import Cell, Mark, Series
 from ampere_energy.show.scale import Axis
 from ampere_energy.show.tables import source
-from ampere_energy.show.units import duration, percent, si
+from ampere_energy.show.units import duration, interval, percent, si
 
 _MOST_DRAWN = 24
 _LONG, _FINE = 97, 21
 _WIDE_RANGE = 10.0
-_HEADS = ("layers", "widths", "metered", "timed", "at its largest", f"{LEVEL:.0%} interval", "typical reach", "kind")
+_HEADS = ("layers", "widths", "metered", "timed", "at its largest", interval(LEVEL), "typical reach", "kind")
 
 
 def profile_page(profile: Profile) -> str:

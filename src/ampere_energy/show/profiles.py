@@ -52,8 +52,7 @@ def _shipped(bundle: str, profiles: Iterable[About]) -> Iterator[RenderableType]
         for about in own:
             fared = about.accuracy
             scored = (percent(fared.mape), percent(fared.coverage), str(fared.models)) if fared else ("not scored",)
-            shape = ",".join(map(str, about.input))
-            table.add_row(about.family, shape, about.widths, about.mode, about.date[:10], *scored)
+            table.add_row(about.family, about.shape, about.widths, about.mode, about.date[:10], *scored)
         yield table
 
 

@@ -12,7 +12,7 @@ from ampere_energy.decide.reward import PAYS, Reward, Setting
 from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import Estimate
 from ampere_energy.show.tables import plain_table, source
-from ampere_energy.show.units import percent, si
+from ampere_energy.show.units import interval, percent, si
 
 _CLOSE = 0.9
 
@@ -63,7 +63,7 @@ def prune_table(pruned: Pruned) -> RenderableType:
         percent(after.energy_j / before.energy_j),
     )
     totals.add_row(
-        f"… {after.level:.0%} interval",
+        f"… {interval(after.level)}",
         _interval(before),
         _interval(after),
         f"{100 * low / before.energy_j:.1f} – {percent(high / before.energy_j)}",

@@ -11,7 +11,7 @@ from ampere_energy.show.page import Value, card, document, facts, table
 from ampere_energy.show.plot import Mark, Series
 from ampere_energy.show.scale import Axis
 from ampere_energy.show.sets import SCORES, EvaluatedSet, Member, sets_of
-from ampere_energy.show.units import percent, si
+from ampere_energy.show.units import interval, percent, si
 
 _WIDE_RANGE = 20.0
 _MOST_DRAWN = 40
@@ -85,7 +85,7 @@ def _with(one: EvaluatedSet, method: str) -> list[tuple[int, Member]]:
 
 def _scores(one: EvaluatedSet) -> str:
     """The scores by method, with how many members each is over."""
-    inside = f"inside the {one.level:.0%} interval"
+    inside = f"inside the {interval(one.level)}"
     heads = ("method", "members", "mean absolute error", "bias", "nine of ten within", "rank correlation", inside)
     rows = []
     for method, own in one.scores.items():
@@ -157,5 +157,5 @@ def _members(one: EvaluatedSet, methods: Sequence[str]) -> str:
             )
             series.append(method)
     return table(
-        ("member", "method", "predicted", f"{one.level:.0%} interval", one.provenance, "error", "inside"), rows, series
+        ("member", "method", "predicted", interval(one.level), one.provenance, "error", "inside"), rows, series
     )

@@ -17,7 +17,7 @@ from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance
 from ampere_energy.model.blocks import Block, Fragment, ModelSpec
 from ampere_energy.predict.estimate import JOULES_PER_WH, BlockEstimate, Estimate
 from ampere_energy.predict.evaluate import Trials, score
-from ampere_energy.show.units import bar, duration, percent, si
+from ampere_energy.show.units import bar, duration, interval, percent, si
 
 _CANCEL = 1.2
 """How much more than the whole's the blocks' deviations must be together to be explained."""
@@ -137,7 +137,7 @@ def estimate_table(
     rows = [
         ("a step", str(estimate.training)),
         ("energy", f"{si(estimate.energy_j, 'J')}  ({si(estimate.energy_wh, 'Wh')})"),
-        (f"{100 * estimate.level:g}% interval", f"{si(low, 'J')} – {si(high, 'J')}"),
+        (interval(estimate.level), f"{si(low, 'J')} – {si(high, 'J')}"),
         ("time", duration(estimate.time_s)),
         ("average power", si(estimate.power_w, "W")),
     ]
@@ -200,7 +200,7 @@ def _members(trials: Trials) -> Table:
     about = f"{trials.training.mode}, batch {trials.training.batch}, {widths}"
     table = plain_table("widths", title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
     found = trials.meter.provenance.value
-    for name in ("predicted", f"{100 * trials.level:g}% interval", found, "error", "inside"):
+    for name in ("predicted", interval(trials.level), found, "error", "inside"):
         table.add_column(name, justify="right", no_wrap=True)
     method = trials.methods[0]
     for member in trials.members:

@@ -35,6 +35,11 @@ def percent(share: float, signed: bool = False) -> str:
     return f"{100 * share:{'+' if signed else ''}.1f} %"
 
 
+def interval(level: float) -> str:
+    """What an interval is called that holds with a probability."""
+    return f"{100 * level:g}% interval"
+
+
 def bar(share: float, width: int = 20) -> str:
     """A horizontal bar of block characters for a share of 1."""
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
