@@ -54,7 +54,7 @@ def run(count: int, seed: int = 0) -> dict[str, float]:
         energy = power(draw)
         trace = sampled(draw, energy, 4.0)
         start = draw.uniform(0.3, 1.5)
-        end = start + draw.uniform(5, 20) * TICK_S
+        end = start + draw.uniform(3, 20) * TICK_S
         over = trace.over(start, end)
         true = energy(end) - energy(start)
         low, high = over.interval_j
@@ -62,7 +62,7 @@ def run(count: int, seed: int = 0) -> dict[str, float]:
         errors.append(abs(over.total_j / true - 1))
         widths.append((high - low) / 2 / true)
         try:
-            trace.over(start, start + draw.uniform(0.01, 4.99) * TICK_S)
+            trace.over(start, start + draw.uniform(0.01, 2.99) * TICK_S)
         except MeterError:
             refused += 1
     return {

@@ -14,6 +14,7 @@ from ampere_energy.measure.measurement import (
     Procedure,
     Provenance,
     Window,
+    point_of,
     relative_interval,
 )
 from ampere_energy.measure.meters.recorder import Span
@@ -96,10 +97,44 @@ def test_a_few_cold_steps() -> None:
 
 @pytest.mark.parametrize("first_s", [(), (3.0, 0.5)], ids=["as quick as ever", "slow at first"])
 def test_as_many_cold_steps_as_the_counter_needs(first_s: tuple[float, ...]) -> None:
-    short = Procedure(windows=1, ticks=2, window_s=0.0, warm_up_s=0.0, iterations=20)
+    short = Procedure(windows=1, ticks=1, window_s=0.0, warm_up_s=0.0, iterations=20)
     (window,), _ = measure_windows(step(*first_s), FakeRecorder(tick_s=0.1), short)
-    assert 0.5 <= window.time_s <= 0.51, "five ticks"
+    assert 0.3 <= window.time_s <= 0.31, "three ticks"
     assert window.iterations == pytest.approx(window.time_s / 0.002)
+
+
+class Ticking(FakeRecorder):
+    """Tells when it was asked, and what the last window's end was then."""
+
+    lag_s = -1.0
+
+    def over(self, spans: list[Span]) -> list[EnergyOver]:
+        self.lag_s = CLOCK.now_s - spans[-1][1]
+        return super().over(spans)
+
+
+@pytest.mark.parametrize(
+    ("tick_s", "then_s", "most_s"), [(0.1, 0.002, 0.14), (0.1, 0.5, 0.5), (0.1, 6.0, 0.0), (0.0, 0.002, 0.0)]
+)
+def test_the_steps_go_on_until_the_counter_has_ticked(tick_s: float, then_s: float, most_s: float) -> None:
+    """Where a tick is much of a window: a tick that is half idle would make the window's end look idle."""
+    recorder = Ticking(tick_s=tick_s)
+    measure_windows(step(then_s=then_s), recorder, Procedure(windows=2, ticks=2, window_s=0.1, warm_up_s=0.0))
+    assert recorder.lag_s == pytest.approx(most_s, abs=0.01)
+
+
+def test_a_point_waits_for_a_steady_step_and_not_for_power() -> None:
+    class Blind(FakeRecorder):
+        def power_w(self, since_s: float) -> float | None:
+            raise AssertionError("power was looked at")
+
+    begun_s = CLOCK.now_s
+    measure_windows(step(*(0.004 * 0.99**n for n in range(70))), Blind(tick_s=0.1), point_of(Blind(tick_s=0.1).info))
+    slow_s = CLOCK.now_s - begun_s
+    begun_s = CLOCK.now_s
+    measure_windows(step(), Blind(tick_s=0.1), point_of(Blind(tick_s=0.1).info))
+    assert CLOCK.now_s - begun_s == pytest.approx(0.2 + 0.3 + 0.13, abs=0.05)
+    assert slow_s > CLOCK.now_s - begun_s + 0.1
 
 
 def test_windows_are_added_until_the_target_or_the_budget() -> None:

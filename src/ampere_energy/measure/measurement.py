@@ -51,6 +51,7 @@ class Procedure:
         window_s: the least length of a window.
         warm_up_s: the longest warm-up, but at least two looks at step time and power; 0 for none.
         steady: the warm-up ends when step time and power change by less than this share.
+        steady_power: whether power is looked at as well, which takes some ticks of the counter.
         target: windows are added until the 95 % confidence interval is within this share of the value …
         budget_s: … or until the windows have taken this long.
         deadline_s: when to give the measurement up.
@@ -62,6 +63,7 @@ class Procedure:
     window_s: float
     warm_up_s: float
     steady: float = 0.005
+    steady_power: bool = True
     target: float | None = None
     budget_s: float = 0.0
     deadline_s: float = 120.0
@@ -224,9 +226,10 @@ Record = Measurement | Timing
 def point_of(meter: MeterInfo) -> Procedure:
     """How a campaign's point is measured: where the meter ticks, windows are long already, and one is enough.
 
-    On an H200 powers of one network measured again differ by half a percent, while its neighbours' differ by ten.
+    On an H200 power is what it stays from a tenth of a second on, and powers of one network measured again differ by
+    half a percent, while its neighbours' differ by ten.
     """
-    return replace(POINT, windows=1) if meter.tick_s else POINT
+    return replace(POINT, windows=1, ticks=2, warm_up_s=0.8, steady_power=False) if meter.tick_s else POINT
 
 
 def energies(windows: Sequence[Window]) -> list[float]:

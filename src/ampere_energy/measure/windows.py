@@ -3,6 +3,7 @@
 warm-up   chunk · chunk · chunk …      until step time and power change by less than `steady` between two
 windows   | window | window | window |  at least so many, each over so many ticks of the counter; more until the
                                         95 % confidence interval is inside the target, or the budget ends
+after     the steps go on until the counter has ticked: a tick that is half idle tells nothing of a window's end
 verdict   drift, two levels, counter against integrated power: doubts are said, never averaged away
 """
 
@@ -24,6 +25,8 @@ DISAGREEMENT = 0.05
 _DRIFT = 0.02
 _LEVELS = 0.03
 _REWARM_S = 0.2
+_AFTER = 1.3  # ticks: the next one, which an H200 shows some 20 ms late
+_LONG = 50  # ticks, in which half a tick is not worth steps that may take seconds
 _OPINION_S = 2.0  # power readings lag the counter; over a shorter span they may differ without a fault
 
 
@@ -42,6 +45,9 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
     windows: list[Window] = []
     while True:
         spans, counts = _run(step, recorder, iterations, procedure.windows if not windows else 1)
+        lasted_s = spans[-1][1] - spans[-1][0]
+        if lasted_s < _LONG * recorder.info.tick_s:
+            _repeat(step, math.ceil(_AFTER * recorder.info.tick_s * counts[-1] / lasted_s))
         found += recorder.over(spans)
         spent = zip(found[-len(spans) :], spans, counts, strict=True)
         windows += [_window(over, end - begin, count) for over, (begin, end), count in spent]
@@ -104,9 +110,7 @@ def _run(step: Step, recorder: Recorder, iterations: int, count: int) -> tuple[l
     for _ in range(count):
         done, asked = 0, iterations
         while done < asked:
-            for _ in range(asked - done):
-                step.run()
-            step.wait()
+            _repeat(step, asked - done)
             done, lasted_s = asked, time.monotonic() - marks[-1]
             if lasted_s < least_s:
                 asked += math.ceil(done * (least_s - lasted_s) / lasted_s) if lasted_s > 0 else done
@@ -115,12 +119,17 @@ def _run(step: Step, recorder: Recorder, iterations: int, count: int) -> tuple[l
     return list(pairwise(marks)), counts
 
 
+def _repeat(step: Step, count: int) -> None:
+    for _ in range(count):
+        step.run()
+    step.wait()
+
+
 def _keep_warm(step: Step) -> None:
     """Undoes the pause in which the meter was asked: a device that waited starts cooler and slower."""
     end_s = time.monotonic() + _REWARM_S
     while time.monotonic() < end_s:
-        step.run()
-        step.wait()
+        _repeat(step, 1)
 
 
 def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
@@ -129,26 +138,24 @@ def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
 
 def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[float, bool]:
     """Seconds of one step once warm, and whether it was steady; of none, those of the second step."""
-    step.run()
-    step.wait()
+    _repeat(step, 1)
     start_s = time.monotonic()
     if not procedure.warm_up_s:
-        step.run()
-        step.wait()
+        _repeat(step, 1)
         return time.monotonic() - start_s, True
-    chunk_s = max(procedure.warm_up_s / 10, (procedure.ticks // 2 + 1) * recorder.info.tick_s)
+    chunk_s = procedure.warm_up_s / 10
+    if procedure.steady_power:
+        chunk_s = max(chunk_s, (procedure.ticks // 2 + 1) * recorder.info.tick_s)
     count = 1
     last: tuple[float, float] | None = None
     looks = 0
     while True:
         begin = recorder.mark()
-        for _ in range(count):
-            step.run()
-        step.wait()
+        _repeat(step, count)
         end = recorder.mark()
         per_step_s = (end - begin) / count
         if end - begin >= 0.8 * chunk_s:
-            now = (per_step_s, recorder.power_w(begin) or 0.0)
+            now = (per_step_s, (recorder.power_w(begin) or 0.0) if procedure.steady_power else 0.0)
             if last and all(abs(a - b) <= procedure.steady * b for a, b in zip(now, last, strict=True)):
                 return per_step_s, True
             last, looks = now, looks + 1

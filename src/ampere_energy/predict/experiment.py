@@ -33,7 +33,17 @@ from ampere_energy.fit.profile import load as saved_profile
 from ampere_energy.fit.references import collect
 from ampere_energy.fit.rules import Rules, Status
 from ampere_energy.measure.devices import Device
-from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Record, Timing, run_as, same_setting
+from ampere_energy.measure.measurement import (
+    POINT,
+    Measurement,
+    MeterInfo,
+    Procedure,
+    Record,
+    Timing,
+    point_of,
+    run_as,
+    same_setting,
+)
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec, Point
 from ampere_energy.model.source import ModelRef, model_ref
@@ -45,9 +55,8 @@ from ampere_energy.plain import decode, encode, parse_json
 ROUNDS = 2
 MEMBER = replace(POINT, windows=1, ticks=5, warm_up_s=1.0)
 """A member's measurement: warmed up longer than a campaign's point; its other window is in the next round."""
-SHORT = Procedure(windows=1, ticks=2, window_s=0.0, warm_up_s=0.0, iterations=20)
+SHORT = Procedure(windows=1, ticks=4, window_s=0.0, warm_up_s=0.0, iterations=20)
 """Twenty steps, as somebody does who has the device at hand and a minute; more where the counter needs them."""
-OPERATOR = replace(POINT, windows=1, warm_up_s=0.2)
 _PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
@@ -156,7 +165,7 @@ def record(
             if spec.chain:
                 _paper(experiment, spec, ranges, log, device, observe)
         else:
-            asked = list(_asked(part, experiment, spec, ranges))
+            asked = list(_asked(part, experiment, spec, ranges, learnt.meter))
             before = log.read()
             for seen in before:
                 same_setting(seen, learnt.device, learnt.meter)
@@ -214,14 +223,14 @@ def _campaign(
 
 
 def _asked(
-    part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[WidthRange]
+    part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[WidthRange], meter: MeterInfo
 ) -> Iterator[tuple[ModelRef | Variant, Procedure]]:
     if part is Part.OPERATORS:
         campaign = Guided(spec, ranges, Rules(), False)
         for kind, domain in campaign.domains.items():
             for point in _corners(domain):
                 for phase in _PHASES:
-                    yield Variant((Block("subject", kind, point),), phase=phase), OPERATOR
+                    yield Variant((Block("subject", kind, point),), phase=phase), point_of(meter)
         return
     rounds, procedure = (ROUNDS, MEMBER) if part is Part.MEMBERS else (1, SHORT)
     for _ in range(rounds):

@@ -19,7 +19,7 @@ from typing import Any
 from ampere_energy.errors import AmpereError, MeterError
 from ampere_energy.measure.measurement import MeterInfo
 from ampere_energy.measure.meters import Reading, open_meter
-from ampere_energy.measure.meters.trace import Fault, Trace
+from ampere_energy.measure.meters.trace import NEIGHBOURS, Fault, Trace
 from ampere_energy.plain import decode, encode
 
 _REMEMBERED = 100_000
@@ -65,7 +65,7 @@ class SampledMeter:
         """What was read over a span, waiting until the counter has ticked after its end."""
         patience_s = time.monotonic() + 10 * self.info.tick_s + 2.0
         while True:
-            trace = self.trace(start_s - 3 * self.info.tick_s - 0.05)
+            trace = self.trace(start_s - NEIGHBOURS * self.info.tick_s - 0.05)
             if trace.reaches(end_s) or time.monotonic() > patience_s:
                 return trace
             time.sleep(max(0.005, self.info.tick_s / 2))

@@ -9,13 +9,15 @@ more often sees each tick happen between two readings:
     window                 |start … … … … … … … … … … … … … … … … end|
 
 The energy at any moment is interpolated between the ticks around it. Its error has two parts: when exactly the ticks
-happened (between two readings), and how the power moved inside the tick (seen from how it moves between ticks).
+happened (between two readings), and how the power moved inside the tick (seen from how it moves between ticks). A
+counter ticks regularly, so its neighbours tell when a tick happened better than the two readings around it do.
 """
 
 from __future__ import annotations
 
 import bisect
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,8 +26,13 @@ from itertools import pairwise
 from ampere_energy.errors import MeterError
 from ampere_energy.measure.meters import Reading
 
-LEAST_TICKS = 5
+LEAST_TICKS = 3
 _Z95 = 1.96
+NEIGHBOURS = 10
+_IRREGULAR = 0.02  # of a tick, by which it may be early or late
+_UNIFORM_OF_IQR = (
+    1.6  # half the width of the uniform distribution as wide as a median's error, of the quartiles' distance
+)
 
 
 @dataclass(frozen=True)
@@ -127,12 +134,30 @@ class Trace:
             elif after.energy_j[domain] != before.energy_j[domain]:
                 earliest = max(before.at_s, after.at_s - self.tick_s)
                 ticks.append(_Tick((earliest + after.at_s) / 2, (after.at_s - earliest) / 2, after.energy_j[domain]))
-        return ticks
+        return _regular(ticks, self.tick_s)
 
     def _integrated(self, start_s: float, end_s: float) -> float | None:
         """Energy from power readings inside the span, by their mean; None where there are too few."""
         powers = [r.power_w for r in self.readings if r.power_w is not None and start_s <= r.at_s <= end_s]
         return sum(powers) / len(powers) * (end_s - start_s) if len(powers) >= 3 else None
+
+
+def _regular(ticks: Sequence[_Tick], tick_s: float) -> list[_Tick]:
+    """The ticks where their neighbours say they happened, as far as the readings around each allow.
+
+    As they were seen where the counter ticks about as often as it is read.
+    """
+    if not ticks or statistics.median(tick.give_s for tick in ticks) >= tick_s / 4:
+        return list(ticks)
+    found = []
+    for i, tick in enumerate(ticks):
+        near = ticks[max(0, i - NEIGHBOURS) : i + NEIGHBOURS + 1]
+        said = sorted(other.at_s - tick_s * round((other.at_s - tick.at_s) / tick_s) for other in near)
+        middle = min(max(statistics.median(said), tick.at_s - tick.give_s), tick.at_s + tick.give_s)
+        quartiles = said[len(said) * 3 // 4] - said[len(said) // 4]
+        give_s = max(_UNIFORM_OF_IQR * quartiles, tick.give_s) / math.sqrt(len(said))
+        found.append(_Tick(middle, min(tick.give_s, math.hypot(give_s, _IRREGULAR * tick_s)), tick.energy_j))
+    return found
 
 
 def _at(ticks: Sequence[_Tick], moment_s: float) -> tuple[float, float, _Tick, _Tick]:
