@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,69 @@ def meter(record: dict[str, Any]) -> list[str]:
          f"{percent(max(abs(r['timed device_s']['median'] / r['metered device_s'] - 1) for r in timed))}"),
     ]  # fmt: skip
     return ["| what | found |", "|---|---|", *(f"| {name} | {found} |" for name, found in rows)]
+
+
+def settling(runs: dict[str, Any], meterings: dict[str, Any], warming: dict[str, Any]) -> list[str]:
+    """What a card's power does after a step begins, and what meterings make of it."""
+
+    def share(values: list[float]) -> str:
+        mean, spread = statistics.fmean(values), statistics.stdev(values)
+        return f"{100 * mean:+.1f} % on average, standard deviation {100 * spread:.1f}"
+
+    first: dict[int, list[float]] = {1: [], 2: [], 3: []}
+    seen, regular, ended, tick_s = [], [], [], runs["meter"]["tick_s"]
+    for run in runs["rows"]:
+        ticks, end_s = run["ticks"], run["steps"][-1][0]
+        begun = [t for t in ticks if _SHOWN_LATE_S < t[0] < end_s]
+        settled_w = _regular_w([t for t in begun if t[0] > _SETTLED_S], tick_s)
+        for number, found in first.items():
+            found.append(_regular_w(begun[number - 1 : number + 1], tick_s) / settled_w - 1)
+        regular.append(_regular_w(begun[1:5], tick_s) / settled_w - 1)
+        seen.append((begun[4][1] - begun[1][1]) / (begun[4][0] - begun[1][0]) / settled_w - 1)
+        ended.append((_energy_at(ticks, end_s) - _energy_at(ticks, end_s - 0.5)) / 0.5 / settled_w - 1)
+    short = [
+        row[turn]["step_j"] / row["long"]["step_j"] - 1 for row in meterings["rows"] for turn in ("first", "second")
+    ]
+    before, long, after = ([look["step_j"] for look in row["looks"]] for row in warming["rows"])
+    warm = [look["temperature C"] for look in warming["rows"][1]["looks"]]
+    watts = statistics.fmean(look["step_j"] / look["step_s"] for look in warming["rows"][1]["looks"])
+    rows = [
+        (f"cards, {len(runs['rows'])} workloads", "; ".join(sorted({_card(r) for r in (runs, meterings, warming)}))),
+        *((f"power in whole tick {n} after a step begins", share(found)) for n, found in first.items()),
+        ("ticks 2 to 4 together, as they were seen", share(seen)),
+        ("the same, taken as regular", share(regular)),
+        ("a window of 0.5 s whose last tick is half idle", share(ended)),
+        (f"a campaign's metering against two seconds, {len(short)} of them", share(short)),
+        (f"two minutes at {watts:.0f} W, the last 20 s against the first 20", _change(long[:20], long[-20:])),
+        ("temperature then", f"{warm[0]:.0f} °C at first, {warm[3]:.0f} after 3 s, {max(warm):.0f} at most"),
+        ("another model after the two minutes against before", _change(before, after)),
+    ]
+    return ["| what | found |", "|---|---|", *(f"| {name} | {found} |" for name, found in rows)]
+
+
+_SHOWN_LATE_S = 0.03
+_SETTLED_S = 0.7
+
+
+def _card(record: dict[str, Any]) -> str:
+    about = dict(record["device"]["details"])
+    return f"{about['gpu']} {about['uuid'][:8]}, {record['recorded_at'][:10]}"
+
+
+def _regular_w(ticks: list[list[float]], tick_s: float) -> float:
+    """Mean power from the first to the last of some ticks, if they are regular."""
+    return (ticks[-1][1] - ticks[0][1]) / ((len(ticks) - 1) * tick_s)
+
+
+def _energy_at(ticks: list[list[float]], moment_s: float) -> float:
+    before, after = next((a, b) for a, b in pairwise(ticks) if a[0] <= moment_s <= b[0])
+    return before[1] + (after[1] - before[1]) * (moment_s - before[0]) / (after[0] - before[0])
+
+
+def _change(before: list[float], after: list[float]) -> str:
+    spread = math.sqrt(sum(statistics.variance(v) / len(v) for v in (before, after))) / statistics.fmean(before)
+    change = statistics.fmean(after) / statistics.fmean(before) - 1
+    return f"{100 * change:+.2f} % of a step's energy, standard error {100 * spread:.2f}"
 
 
 def _trial(trial: dict[str, Any]) -> str:
@@ -484,6 +549,7 @@ def rendered(page: str) -> str:
     results = json.loads(RESULTS.read_text())
     tables = {name: MAKERS.get(name, listing)(entry["result"]) for name, entry in results.items()}
     tables["meter"] = meter(_data("h200-meter/meter.json"))
+    tables["settling"] = settling(*(_data(f"h200-meter/{n}.json") for n in ("settling", "meterings", "warming")))
     tables["first run"] = first_run(_data("h200-cnn5/evaluation.json"))
     tables["joint run"] = joint_run()
     tables["company"] = company()

@@ -1,9 +1,9 @@
 """What a card's power does after it begins a step: `python -m studies.warming_on_gpu FOLDER [PART …]` on such a one.
 
 `settling`: metered workloads of the recorded campaigns, each run for a second and a half after a pause; the counter's
-ticks tell how soon a metering may begin to look. `warming`: one training step run for minutes without a pause; energy a
-step, temperature and clock tell what a long run costs that seconds do not. `points`: what a campaign's metering says of
-such workloads, against two seconds of each.
+ticks tell how soon a metering may begin to look. `warming`: one training step run for minutes without a pause; energy
+a step, temperature and clock tell what a long run costs that seconds do not. `meterings`: what a campaign's metering
+says of such workloads, against two seconds of each.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def warming(sampler: SampledMeter, device: torch.device) -> list[dict[str, Any]]
     return rows
 
 
-def points(device: LocalDevice) -> list[dict[str, Any]]:
+def meterings(device: LocalDevice) -> list[dict[str, Any]]:
     short = point_of(device.meter)
     rows = []
     for name, workload in workloads(2, SETS[:4]):
@@ -163,7 +163,7 @@ def main(folder: Path, parts: Sequence[str]) -> None:
     made: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "settling": lambda: settling(sampler, torch.device("cuda")),
         "warming": lambda: warming(sampler, torch.device("cuda")),
-        "points": lambda: points(device),
+        "meterings": lambda: meterings(device),
     }
     for part in parts or made:
         (folder / f"{part}.json").write_text(json.dumps({**about, "rows": made[part]()}) + "\n")
