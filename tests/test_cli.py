@@ -572,6 +572,22 @@ def test_a_named_profile_lives_with_the_user(tmp_path: Path, monkeypatch: pytest
     assert answer("estimate", "lenet5", "--profile", "lenet5-simulated")["energy_j"] > 0
 
 
+def test_an_interrupted_experiment_says_how_it_goes_on(tmp_path: Path) -> None:
+    words = ["evaluate", "lenet5", "--record", "rec", "--device", "cpu", "--budget", "60s", "--parts", "campaign"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "ampere_energy", *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    log = MeasurementLog(tmp_path / "rec" / "campaign.jsonl")
+    end = time.monotonic() + 60
+    while len(log.read()) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+    os.kill(child.pid, signal.SIGINT)
+    _, told = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "the same command goes on" in told
+    assert "--resume" not in told
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_campaign_resumes(folder: Path, tmp_path: Path, how: signal.Signals) -> None:
     arguments = [

@@ -49,6 +49,13 @@ for command in (models, devices, profiles, parse, profile, estimate, measure, ev
     app.command()(command)
 
 
+_GOES_ON = {
+    "profile": "; nothing measured is lost: go on by the same command with --resume",
+    "evaluate": "; nothing measured is lost: the same command goes on",
+    "search": "; with --storage, the same command goes on",
+}
+
+
 def main() -> NoReturn:
     """Runs the command; errors are one line on standard error, with the documented exit code."""
     debug = "--debug" in sys.argv
@@ -57,7 +64,7 @@ def main() -> NoReturn:
     try:
         code = app(args=arguments, prog_name="ampere", standalone_mode=False)
         if code == INTERRUPTED:
-            _fail("interrupted; nothing measured is lost, and profile goes on with --resume", code, debug=False)
+            _fail(f"interrupted{_GOES_ON.get(arguments[0], '')}", code, debug=False)
     except AmpereError as error:
         code = _fail(str(error), error.exit_code, debug)
     except UsageError as error:
