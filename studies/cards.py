@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from ampere_energy.bundled.about import About, Widths, entries, load_bundled
+from ampere_energy.bundled.elsewhere import elsewhere
 from ampere_energy.errors import CoverageError
 from ampere_energy.measure.measurement import DeviceInfo
-from ampere_energy.predict.estimate import estimate
-from ampere_energy.predict.evaluate import Member, Prediction, Trials, rescore, score
+from ampere_energy.predict.estimate import Estimate, estimate
+from ampere_energy.predict.evaluate import Member, Prediction, Score, Trials, rescore, score
 from ampere_energy.predict.experiment import Recorded, load
 from studies.experiments import DATA, packed
 
@@ -46,8 +47,7 @@ def _row(place: str, name: str, about: About, recorded: Recorded, trials: Trials
         estimates = [estimate(specs[member.widths], profile) for member in trials.members]
     except CoverageError:
         return None
-    told = [Prediction(e.energy_j, e.interval_j) for e in estimates]
-    there = _scored(trials, told)
+    here, other = _scored(trials, estimates), card(profile.device) != card(trials.device)
     return {
         "set": place,
         "mode": trials.training.mode.value,
@@ -55,23 +55,25 @@ def _row(place: str, name: str, about: About, recorded: Recorded, trials: Trials
         "cards": [card(profile.device), card(trials.device)],
         "members": len(estimates),
         "own": score(trials, "ampere").mape,
-        "other": there.mape,
-        "bias": there.bias,
-        "inside": there.coverage,
-        "without bias": _without_bias(trials, told),
+        "other": here.mape,
+        "bias": here.bias,
+        "inside": here.coverage,
+        "inside elsewhere": _scored(trials, [elsewhere(e) for e in estimates]).coverage if other else None,
+        "without bias": _without_bias(trials, estimates),
     }
 
 
-def _scored(trials: Trials, told: list[Prediction]) -> Any:
+def _scored(trials: Trials, estimates: list[Estimate]) -> Score:
     members = tuple(
-        Member(member.widths, member.rounds_j, {"other": one}) for member, one in zip(trials.members, told, strict=True)
+        Member(member.widths, member.rounds_j, {"other": Prediction(one.energy_j, one.interval_j)})
+        for member, one in zip(trials.members, estimates, strict=True)
     )
     return score(replace(trials, members=members), "other")
 
 
-def _without_bias(trials: Trials, told: list[Prediction]) -> float:
+def _without_bias(trials: Trials, estimates: list[Estimate]) -> float:
     """The error that one factor for the whole card would leave."""
-    ratios = [one.energy_j / member.measured_j for one, member in zip(told, trials.members, strict=True)]
+    ratios = [one.energy_j / member.measured_j for one, member in zip(estimates, trials.members, strict=True)]
     middle = statistics.median(ratios)
     return statistics.fmean(abs(ratio / middle - 1) for ratio in ratios)
 

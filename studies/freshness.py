@@ -84,6 +84,7 @@ TESTED = {
     ),
     "cards": (
         "studies/cards.py",
+        "src/ampere_energy/bundled/elsewhere.py",
         *ENGINE,
         *GUIDED,
         "src/ampere_energy/fit/steps.py",

@@ -418,18 +418,24 @@ def cards(result: list[dict[str, Any]]) -> list[str]:
     """Profiles of one card on members measured on another."""
     rows = [
         "| set, mode | profile's widths | profile's card, members' card | members | own profile | this one | "
-        "its bias | inside | without the bias |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "its bias | inside | inside, elsewhere | without the bias |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
+    narrow, wide, members = 0.0, 0.0, 0
     for row in result:
         widths = "aligned" if row["profile"].endswith("aligned") else "any"
+        beyond = row["inside elsewhere"]
+        if beyond is not None and f"-{widths}" in row["set"]:
+            narrow, wide = narrow + row["members"] * row["inside"], wide + row["members"] * beyond
+            members += row["members"]
         rows.append(
             f"| {row['set']}, {row['mode']} | {widths} | {', '.join(row['cards'])} | {row['members']} | "
             f"{_percent(row['own'])} | "
             f"{_percent(row['other'])} | {100 * row['bias']:+.1f} % | {_percent(row['inside'], 0)} | "
-            f"{_percent(row['without bias'])} |"
+            f"{'–' if beyond is None else _percent(beyond, 0)} | {_percent(row['without bias'])} |"
         )
-    return rows
+    pooled = f"Of the {members} members of a profile's widths on other cards, {_percent(narrow / members)} are inside"
+    return [*rows, "", f"{pooled} their 90 % intervals, {_percent(wide / members)} inside those for elsewhere."]
 
 
 def seconds(result: list[dict[str, Any]]) -> list[str]:

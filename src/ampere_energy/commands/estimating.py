@@ -65,9 +65,11 @@ def estimate(
         except CoverageError as error:
             raise CoverageError(error.what, error.remedy + _rougher(error.near)) from error
         ref, spec, learnt = chosen.ref, chosen.spec, chosen.profile
+        bundled = True
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         spec = spec_of(ref)
+        bundled = False
     from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.show.plainly import estimate_json
     from ampere_energy.show.tables import estimate_table
@@ -79,6 +81,10 @@ def estimate(
         if spec.training != learnt.training or learnt.references:
             remedy += _rougher(spec.training == learnt.training)
         raise CoverageError(error.what, remedy) from error
+    if bundled:
+        from ampere_energy.bundled.elsewhere import elsewhere
+
+        result = elsewhere(result)
     refined = None
     if target is not None:
         refined = _refined(ref, spec, learnt, existing_path(profile), target)
