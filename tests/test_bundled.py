@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+import statistics
 import sys
 import tomllib
 from collections.abc import Callable
@@ -12,10 +14,12 @@ import pytest
 from studies.bundles import FIRST, INPUT, bundle, cnn5, described, families
 from studies.experiments import DATA as RECORDED
 from studies.experiments import PLANS
+from studies.freshness import RESULTS
 
 from ampere_energy.bundled import about as shelf
 from ampere_energy.bundled.about import ROOT, About, Widths, bundles, entries, load_bundled
 from ampere_energy.bundled.choose import Choice, choose
+from ampere_energy.bundled.elsewhere import CARD, HOST, elsewhere
 from ampere_energy.cli import main
 from ampere_energy.errors import CoverageError, FileError, RequestError
 from ampere_energy.fit.campaign import profile
@@ -153,10 +157,13 @@ def test_estimate_takes_input_and_mode_from_the_bundle(run: Run) -> None:
     assert code == 0, told
     assert told == (
         "profile cnn5-128x3x64x64-eager of nvidia-h200: cnn5 at 128,3,64,64 with sgd, eager, fp32, any widths\n"
+        "interval: for another NVIDIA H200 than the one that was profiled\n"
     )
     learnt = load_bundled(H200, "cnn5-128x3x64x64-eager")
     spec = parse_ref(model_ref("cnn5", widths=(16, 32, 48, 64), input=INPUT, training=learnt.training))
-    assert json.loads(out)["energy_j"] == pytest.approx(estimate(spec, learnt).energy_j)
+    own = estimate(spec, learnt)
+    assert json.loads(out)["energy_j"] == pytest.approx(own.energy_j)
+    assert json.loads(out)["interval_j"] == pytest.approx(list(elsewhere(own).interval_j))
     assert json.loads(out)["basis"] == "measured"
     code, other, told = run(
         "estimate", "cnn5", "--profile", H200, "--widths", "16,32,48,64", "--mode", "graph", "--json"
@@ -164,6 +171,30 @@ def test_estimate_takes_input_and_mode_from_the_bundle(run: Run) -> None:
     assert code == 0, told
     assert "cnn5-128x3x64x64-graph" in told
     assert json.loads(other)["energy_j"] < json.loads(out)["energy_j"]
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_elsewhere_adds_the_card_and_the_host_to_the_interval(level: float) -> None:
+    learnt = load_bundled(H200, "cnn5-128x3x64x64-graph")
+    spec = parse_ref(model_ref("cnn5", widths=(16, 32, 48, 64), input=INPUT, training=learnt.training))
+    here = estimate(spec, learnt, level=level)
+    for busy, more in ((1.0, CARD), (0.3, math.hypot(CARD, 0.7 * HOST))):
+        there = elsewhere(replace(here, busy=busy))
+        low, high = there.interval_j
+        assert there.energy_j == here.energy_j
+        assert there.std_j / there.energy_j == pytest.approx(math.hypot(here.std_j / here.energy_j, more))
+        assert there.probability_within(high) - there.probability_within(low) == pytest.approx(level)
+
+
+def test_what_other_cards_add_is_what_was_measured() -> None:
+    """Where intervals are for other cards, they hold about nine in ten of the members measured there."""
+    rows = json.loads(RESULTS.read_text())["cards"]["result"]
+    widths = [(row, "aligned" if row["profile"].endswith("aligned") else "any") for row in rows]
+    alike = [row for row, own in widths if row["inside elsewhere"] is not None and f"-{own}" in row["set"]]
+    held = sum(row["members"] * row["inside elsewhere"] for row in alike) / sum(row["members"] for row in alike)
+    assert 0.85 <= held <= 0.95
+    captured = [row["bias"] for row in alike if row["mode"] == "graph" and not row["set"].startswith("har-any")]
+    assert 0.7 * CARD <= math.sqrt(statistics.fmean(bias**2 for bias in captured)) <= 1.3 * CARD
 
 
 def test_a_factory_is_covered_by_its_kinds(run: Run, tmp_path: Path) -> None:

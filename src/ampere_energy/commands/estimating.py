@@ -65,11 +65,10 @@ def estimate(
         except CoverageError as error:
             raise CoverageError(error.what, error.remedy + _rougher(error.near)) from error
         ref, spec, learnt = chosen.ref, chosen.spec, chosen.profile
-        bundled = True
+        say(f"interval: for another {chosen.about.device} than the one that was profiled")
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         spec = spec_of(ref)
-        bundled = False
     from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.show.plainly import estimate_json
     from ampere_energy.show.tables import estimate_table
@@ -81,7 +80,7 @@ def estimate(
         if spec.training != learnt.training or learnt.references:
             remedy += _rougher(spec.training == learnt.training)
         raise CoverageError(error.what, remedy) from error
-    if bundled:
+    if is_bundle(profile):
         from ampere_energy.bundled.elsewhere import elsewhere
 
         result = elsewhere(result)
