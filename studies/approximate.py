@@ -234,7 +234,7 @@ def whole(mode: Mode) -> dict[str, float]:
             campaign.tell(record)
         nets = campaign.fit()
         if nets is not None:
-            known = made_profile(path.name, campaign.kinds, nets)
+            known = made_profile(path.name, campaign.scope.kinds, nets)
             models[path.name] = spec, known, statistics.median(energies(windows))
     found = []
     for one, (spec, known, _) in models.items():

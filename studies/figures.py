@@ -202,8 +202,8 @@ def surface(folder: Path, mode: Mode = Mode.GRAPH) -> str:
     campaign, _ = _recorded(folder, "cnn5-any").campaign(_mode(folder, "cnn5-any", mode))
     learnt = campaign.fit()
     assert learnt is not None
-    place = next(i for i, kind in enumerate(campaign.kinds) if len(campaign.domains[kind]) == 2)
-    first, second = campaign.domains[campaign.kinds[place]]
+    place = next(i for i, kind in enumerate(campaign.scope.kinds) if len(campaign.scope.domains[kind]) == 2)
+    first, second = campaign.scope.domains[campaign.scope.kinds[place]]
     across, up = (np.unique(np.linspace(r.low, r.high, _GRID).round()) for r in (first, second))
     points = np.array([(a, b) for a in across for b in up])
     found = learnt.predict([place], [points])
@@ -211,7 +211,7 @@ def surface(folder: Path, mode: Mode = Mode.GRAPH) -> str:
     own = [o for o in learnt.observations if [k for k, _ in o.blocks] == [place] and o.energy_j is not None]
     spots = [Cell(*map(float, o.blocks[0][1]), o.energy_j or 0.0) for o in own]
     axes = Axis("input channels"), Axis("output channels"), Axis("energy", "J")
-    return heat(f"Energy of {campaign.kinds[place].label.partition(' · ')[0]}", cells, spots, *axes)
+    return heat(f"Energy of {campaign.scope.kinds[place].label.partition(' · ')[0]}", cells, spots, *axes)
 
 
 def differences(folder: Path, mode: Mode = Mode.GRAPH) -> str:
@@ -228,7 +228,7 @@ def differences(folder: Path, mode: Mode = Mode.GRAPH) -> str:
     marks = []
     for record in held:
         assert isinstance(record.workload, Variant)
-        ((place, point),) = campaign.net(record.workload)
+        ((place, point),) = campaign.scope.variant(record.workload)
         found = learnt.predict([place], [np.array([point], dtype=float)])
         share = float(found.energy_j[0]) / _joules(record) - 1
         marks.append(Mark(_joules(record), 100 * share, label=str(record.workload)))

@@ -84,7 +84,7 @@ def curve(spec: ModelSpec, chosen: Family, design: str, seed: int, members: int,
     """The error expected after the opening and each round of a design."""
     oracle, campaign = Oracle(seed + 1), opened(spec, chosen, RULES)
     draw = random.Random(f"floor:{design}:{seed}")
-    done = [request.workload for request in campaign._opening]
+    done = [request.workload for request in campaign.opening.requests]
     unseen = [member(spec, widths) for widths in chosen.sample(members, seed)]
 
     def anyone() -> Variant:
@@ -96,8 +96,8 @@ def curve(spec: ModelSpec, chosen: Family, design: str, seed: int, members: int,
         found.append(Stand(len(done), float(math.sqrt(2 / math.pi) * deviations.mean())))
         wholes = [anyone() for _ in range(OFFERS)]
         blocks = [
-            campaign._block(kind, tuple(r[draw.randrange(len(r))] for r in domain))
-            for kind, domain in campaign.domains.items()
+            campaign.scope.block(kind, tuple(r[draw.randrange(len(r))] for r in domain))
+            for kind, domain in campaign.scope.domains.items()
             for _ in range(OFFERS)
         ]
         if design == "best":

@@ -12,7 +12,7 @@ METERS = "src/ampere_energy/measure/meters"
 FITTED = ("physics", "slow", "kernels", "observed", "rows", "posterior", "host", "nets", "learn")
 ENGINE = tuple(f"src/ampere_energy/fit/{name}.py" for name in FITTED)
 GUIDED = (
-    *(f"src/ampere_energy/fit/{name}.py" for name in ("guide", "guided", "points", "rules")),
+    *(f"src/ampere_energy/fit/{name}.py" for name in ("guide", "guided", "opening", "points", "rules", "scope")),
     "src/ampere_energy/measure/devices/simulated.py",
 )
 PARSING = ("blocks", "objective", "parse", "pieces", "program", "recipes", "record")
@@ -45,8 +45,7 @@ TESTED = {
     "floor": (
         "studies/floor.py",
         "studies/rules.py",
-        "src/ampere_energy/fit/guided.py",
-        "src/ampere_energy/measure/devices/simulated.py",
+        *GUIDED,
     ),
     "hostile": (
         "studies/hostile.py",

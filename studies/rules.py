@@ -23,6 +23,7 @@ import numpy as np
 
 from ampere_energy.fit import guided
 from ampere_energy.fit.guided import Guided
+from ampere_energy.fit.opening import Opening
 from ampere_energy.fit.points import anywhere
 from ampere_energy.fit.rules import Request, Rule, Rules
 from ampere_energy.fit.steps import steps
@@ -60,9 +61,10 @@ class Trial:
         spec = replace(spec, name=f"{spec.name} {seed}")  # from which a campaign draws: else all seeds would share it
         self.campaign = opened(spec, chosen, replace(RULES, rule=rule))
         if chance:
-            self.campaign._opening = by_chance(self.campaign, random.Random(f"chance:{spec.name}"))
+            requests = by_chance(self.campaign, random.Random(f"chance:{spec.name}"))
+            self.campaign.opening = replace(self.campaign.opening, requests=tuple(requests))
         unseen = [member(spec, widths) for widths in chosen.sample(members, seed)]
-        nets = [self.campaign.net(variant) for variant in unseen]
+        nets = [self.campaign.scope.variant(variant) for variant in unseen]
         self.truth_j = np.array([self.device.true_energy_j(variant.blocks) for variant in unseen])
         self.kinds = [kind for kind, _ in nets[0]]
         self.points = [np.array([net[b][1] for net in nets], dtype=float) for b in range(len(self.kinds))]
@@ -80,7 +82,7 @@ class Trial:
 
     @property
     def _at_a_look(self) -> bool:
-        beyond = self.measured - len(self.campaign._opening)
+        beyond = self.measured - len(self.campaign.opening.requests)
         return beyond >= 0 and beyond % LOOK == 0
 
     def error(self) -> float:
@@ -91,18 +93,19 @@ class Trial:
 
 def opened(spec: ModelSpec, chosen: Family, rules: Rules) -> Guided:
     """A campaign without timings that opens as lightly as one with them: only what that would meter."""
-    light = [r for r in Guided(spec, chosen.ranges, replace(rules, timings=True), False)._opening if r.metered]
+    timed = Guided(spec, chosen.ranges, replace(rules, timings=True), False)
+    light = tuple(request for request in timed.opening.requests if request.metered)
     campaign = Guided(spec, chosen.ranges, rules, False)
-    campaign._opening, campaign._essential = light, len(light)
+    campaign.opening = Opening(light, len(light))
     return campaign
 
 
 def by_chance(campaign: Guided, draw: random.Random) -> list[Request]:
     """As many blocks as the campaign's opening has networks, at random widths, a kind after the other."""
-    kinds = itertools.cycle(campaign.domains.items())
+    kinds = itertools.cycle(campaign.scope.domains.items())
     return [
         Request(alone(kind, anywhere(domain, draw)))
-        for _, (kind, domain) in zip(campaign._opening, kinds, strict=False)
+        for _, (kind, domain) in zip(campaign.opening.requests, kinds, strict=False)
     ]
 
 

@@ -140,7 +140,7 @@ def trials(name: str, spec: ModelSpec, records: list[Record]) -> Iterator[Trial]
         fit = campaign.fit()
         if fit is None:
             continue
-        net = campaign._member(())
+        net = campaign.scope.member(())
         found = steps(fit, [kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net])
         yield Trial(
             name,

@@ -286,7 +286,7 @@ def test_many_candidates_are_estimated_as_one_is() -> None:
 def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     spec = spec_of("lenet5")
     campaign = Guided(spec, None, Rules(points=3), captures=True)
-    asked = campaign._opening
+    asked = campaign.opening.requests
     assert {r.workload.training.mode.value for r in asked if r.metered} == {"graph"}
     issued = [r.workload for r in asked if r.workload.training.mode.value == "eager"]
     of_kinds = Counter(w.blocks[0].kind for w in issued if len(w.blocks) == 1)
@@ -296,7 +296,7 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     work = [sum(block.kind.flops(block.point) for block in w.blocks) for w in members]
     assert max(work[4:]) < min(work[:4])  # the lightest, which wait for the host
     assert len([r for r in asked if r.metered and not alone(r)]) == 2
-    net = campaign.net(member(spec, (3, 9, 50, 40)))
+    net = campaign.scope.variant(member(spec, (3, 9, 50, 40)))
     assert net[0] == (0, (3,))
     whole = run_as(member(spec, (3, 9, 50, 40)), Mode.GRAPH)
     assert campaign.tell(SimulatedDevice().measure(whole, POINT))
@@ -306,11 +306,11 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
 def test_issuing_is_timed_throughout_a_campaign() -> None:
     rules, device = Rules(points=100, precision=1e-6), SimulatedDevice(0.01)
     campaign = Guided(spec_of("lenet5"), None, rules, captures=True)
-    for _ in range(len(campaign._opening) + 2 * ROUND):
+    for _ in range(len(campaign.opening.requests) + 2 * ROUND):
         request = campaign.ask()
         assert request is not None
         campaign.tell(answered(device, request))
-    rounds = [record for _, record in campaign._records[len(campaign._opening) :]]
+    rounds = [record for _, record in campaign._records[len(campaign.opening.requests) :]]
     for start in (0, ROUND):
         eager = [r for r in rounds[start : start + ROUND] if r.workload.training.mode is Mode.EAGER]
         assert eager == rounds[start : start + 1], "a host's speed drifts"
@@ -327,10 +327,11 @@ def test_a_whole_costs_what_wholes_cost() -> None:
     campaign = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False)
     device = SimulatedDevice()
     assert set(campaign._costs(0).values()) == {2.0, 0.1}
-    for request in campaign._opening:
+    for request in campaign.opening.requests:
         record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
         campaign.tell(replace(record, cost_s=(1.5 if alone(request) else 4.0) if request.metered else 0.05))
-    campaign.tell(replace(device.time(campaign._opening[0].workload), cost_s=9.0))  # the first of all loads libraries
+    first = device.time(campaign.opening.requests[0].workload)
+    campaign.tell(replace(first, cost_s=9.0))  # the first of all loads libraries
     assert campaign._costs(len(campaign._records)) == {
         (False, True): 1.5,
         (False, False): 0.05,
@@ -342,7 +343,7 @@ def test_a_whole_costs_what_wholes_cost() -> None:
 def test_rounds_grow_as_timings_pile_up_and_seconds_are_what_limits_them() -> None:
     spec, device = spec_of("lenet5"), SimulatedDevice()
     hasty, precise = (Guided(spec, None, Rules(points=3, budget_s=limit), captures=False) for limit in (60.0, None))
-    kind, domain = next((kind, domain) for kind, domain in hasty.domains.items() if len(domain) == 2)
+    kind, domain = next((kind, domain) for kind, domain in hasty.scope.domains.items() if len(domain) == 2)
     grid = [(a, b) for a in range(1, domain[0].high + 1) for b in range(1, domain[1].high + 1)]
     for point in (grid * 400)[:400]:
         for campaign in (hasty, precise):
@@ -365,7 +366,7 @@ def test_a_model_as_it_is_is_measured_at_its_own_points() -> None:
     device = SimulatedDevice(0.005)
     campaign = Guided(spec, [], Rules(points=3), captures=False, ref=ref)
     own = {(block.kind.id, block.point) for block in spec.blocks}
-    asked = [request.workload for request in campaign._opening]
+    asked = [request.workload for request in campaign.opening.requests]
     assert all(isinstance(workload, Variant) for workload in asked)
     blocks = [workload.blocks for workload in asked if isinstance(workload, Variant)]
     assert {(b.kind.id, b.point) for group in blocks for b in group} == own
@@ -394,7 +395,7 @@ def test_what_a_campaign_thinks_counts_as_its_time() -> None:
     rules = Rules(points=100, precision=1e-6, budget_s=1e6)
     campaign = Guided(spec, None, rules, captures=False, elapsed=lambda: seconds)
     device = SimulatedDevice(0.01)
-    for _ in range(len(campaign._opening)):
+    for _ in range(len(campaign.opening.requests)):
         request = campaign.ask()
         assert request is not None
         campaign.tell(answered(device, request))
@@ -409,13 +410,14 @@ def test_a_family_that_is_no_chain_is_covered_with_whole_members() -> None:
     spec = parse_ref(ref)
     ranges, device = [WidthRange(1, width) for width in ref.widths], SimulatedDevice(0.005)
     campaign = Guided(spec, ranges, Rules(points=4), captures=False, ref=ref)
-    wholes = [r.workload for r in campaign._opening if isinstance(r.workload, ModelRef)]
+    wholes = [r.workload for r in campaign.opening.requests if isinstance(r.workload, ModelRef)]
     assert wholes[0] == ref  # the largest
     assert len(wholes) == 2
     measured = device.measure(replace(ref, widths=(5, 6, 7)), POINT)
     assert campaign.tell(measured)
     assert campaign._records[-1][0] == tuple(
-        (campaign.kinds.index(block.kind), block.point) for block in parse_ref(replace(ref, widths=(5, 6, 7))).blocks
+        (campaign.scope.kinds.index(block.kind), block.point)
+        for block in parse_ref(replace(ref, widths=(5, 6, 7))).blocks
     )
     assert not campaign.tell(device.measure(model_ref("lenet5"), POINT))
     learnt = profile(spec, device=device, ranges=ranges, rules=Rules(points=4), ref=ref)
@@ -436,7 +438,7 @@ def test_widths_that_no_block_follows_stay_as_they_are() -> None:
     spec = parse_ref(ref)
     ranges = [WidthRange(1, 6), WidthRange(64, 72, 8)]
     campaign = Guided(spec, ranges, Rules(points=3), captures=False, ref=ref)
-    wholes = [r.workload for r in campaign._opening if isinstance(r.workload, ModelRef)]
+    wholes = [r.workload for r in campaign.opening.requests if isinstance(r.workload, ModelRef)]
     assert {whole.widths[0] for whole in wholes} == {2}
     assert {whole.widths[1] for whole in wholes} <= {64, 72}
 
@@ -459,7 +461,7 @@ def test_a_quarter_of_each_round_is_for_round_members() -> None:
 
     assert all(is_round(net) for net in campaign.round_questions)
     assert len(campaign.round_questions) == ROUND_QUESTIONS
-    device, first = SimulatedDevice(noise=0.01, rough=0.15), len(campaign._opening)
+    device, first = SimulatedDevice(noise=0.01, rough=0.15), len(campaign.opening.requests)
     while len(campaign._records) < first + 64:
         request = campaign.ask()
         assert request is not None

@@ -121,7 +121,7 @@ def _run(
     nets = campaign.fit() if isinstance(campaign, Guided) else None
     references: tuple[Reference, ...] = ()
     if isinstance(campaign, Guided) and nets is not None:
-        references = collect(campaign.kinds, nets)
+        references = collect(campaign.scope.kinds, nets)
     if not kinds and nets is None:
         if interrupted:
             raise KeyboardInterrupt
@@ -151,7 +151,7 @@ def _tell_whole(campaign: Campaign, ref: ModelRef, record: Record) -> None:
 
     if isinstance(campaign, Guided):
         blocks = parse_ref(ref).blocks
-        if all(block.kind in campaign.domains for block in blocks):
+        if all(block.kind in campaign.scope.domains for block in blocks):
             campaign.add(blocks, record)
 
 

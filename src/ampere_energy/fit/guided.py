@@ -1,12 +1,8 @@
 """The guided campaign: time densely, meter sparsely, and ask for what teaches most about whole models per second.
 
-It opens with a fixed design, in shuffled order so that drift is not mistaken for width: every kind timed at its bounds
-and at a few widths in between, metered at three of them, and some whole members metered, which alone can tell what
-blocks cost in company. All as captured graphs where the device can; what the host takes to issue a step is timed at
-some of these widths and of a few members: it scatters, and jumps where a library takes kernels that come in other
-numbers. Then rounds of the most telling measurements (`guide`) over a sample of the family's members, a quarter of them
-over round members, and one more member's issuing each, until intervals are narrow enough, the time is spent, or the
-points are.
+It opens with a fixed design (`opening`). Then rounds of the most telling measurements (`guide`) over a sample of the
+family's members, a quarter of them over round members, and one more member's issuing each, until intervals are narrow
+enough, the time is spent, or the points are.
 
 All choices follow from the records alone, in their order, so a killed campaign resumes where it was.
 """
@@ -17,7 +13,6 @@ import itertools
 import random
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,28 +20,21 @@ import numpy as np
 from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import NetFit
-from ampere_energy.fit.observed import Net, Observation, observation, subject
-from ampere_energy.fit.points import EVERY, across, anywhere, bounds, drawn, rounded
+from ampere_energy.fit.observed import Net, Observation, observation
+from ampere_energy.fit.opening import opening
+from ampere_energy.fit.points import EVERY, anywhere, rounded
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
+from ampere_energy.fit.scope import Scope
 from ampere_energy.measure.measurement import (
     Measurement,
     Record,
     Timing,
-    Workload,
     pooled_error,
-    run_as,
 )
-from ampere_energy.model.blocks import AnyKind, Block, ModelSpec, Point, in_mode
+from ampere_energy.model.blocks import Block, ModelSpec, Point
 from ampere_energy.model.source import ModelRef
-from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import (
-    Phase,
-    Variant,
     WidthRange,
-    alone,
-    block_domains,
-    block_points,
-    member,
     spec_ranges,
 )
 
@@ -56,14 +44,9 @@ ROUND_QUESTIONS = 24
 """Members with round widths that a part of each round is for, where timings are cheap enough to spare some."""
 ROUND = 16
 REACH_90 = 1.645
-_INSIDE = 10
-_WHOLE = 2
-_ISSUED, _ISSUED_WHOLE, _ISSUED_LIGHT = 5, 4, 4
-"""At how many points of a kind, of how many members and of how many of the lightest issuing a step is timed."""
 _TRIED = 20
 _TRIED_WHOLE = 20
 _TIMINGS = 5
-_SIDE_BY_SIDE = 3
 _GROWTH = 1.5
 _TIMED = 128
 _STEPS, _LEARNT_FROM = 25, 320
@@ -93,35 +76,24 @@ class Guided:
         ref: ModelRef | None = None,
         elapsed: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self.spec, self.rules, self.captures, self.ref = spec, rules, captures, ref
-        self._elapsed = elapsed
-        self.ranges = spec_ranges(spec) if ranges is None else ranges
-        self.domains = block_domains(spec, self.ranges)
-        self.kinds = list(self.domains)
-        self.subjects = tuple(subject(kind, domain) for kind, domain in self.domains.items())
+        self.scope = Scope(spec, spec_ranges(spec) if ranges is None else ranges, captures, ref)
+        self.rules, self._elapsed = rules, elapsed
         draw = random.Random(f"questions:{spec.name}")
-        self._varied = {variable for followed in spec.follows for variable, _ in followed}
-        each = enumerate(zip(self.ranges, spec.widths, strict=True))
-        self._axes = tuple(r if variable in self._varied else WidthRange(own, own) for variable, (r, own) in each)
-        widths = [anywhere(self._axes, draw) for _ in range(QUESTIONS)]
-        self.questions = list(dict.fromkeys(self._member(w) for w in widths))
-        evened = [self._member(rounded(w, self._axes)) for w in widths[:: QUESTIONS // ROUND_QUESTIONS]]
+        axes, member = self.scope.axes, self.scope.member
+        widths = [anywhere(axes, draw) for _ in range(QUESTIONS)]
+        self.questions = list(dict.fromkeys(member(w) for w in widths))
+        evened = [member(rounded(w, axes)) for w in widths[:: QUESTIONS // ROUND_QUESTIONS]]
         self.round_questions = [net for net in dict.fromkeys(evened) if net not in self.questions]
-        largest = tuple(r.high for r in self._axes)
-        wholes = [largest, *widths[: _ISSUED_WHOLE - 1]]
-        if spec.widths and captures:  # the lightest wait for the host
-            wholes += sorted(widths, key=self._flops)[:_ISSUED_LIGHT]
-        self._wholes = [self._whole(w) for w in wholes] if spec.widths else []
-        self._opening = self._design()
+        self.opening = opening(self.scope, widths, rules.timings)
         self._records: list[tuple[Net, Record]] = []
         self._timed = [0]
 
     def ask(self) -> Request | None:
         """The next network to measure, or None when an end condition is met."""
         n = len(self._records)
-        if n < len(self._opening):
-            essential = n < self._essential or not self._spent()
-            return self._opening[n] if essential else None
+        if n < len(self.opening.requests):
+            essential = n < self.opening.essential or not self._spent()
+            return self.opening.requests[n] if essential else None
         start = self._start(n)
         if (
             self._spent()
@@ -135,23 +107,15 @@ class Guided:
 
     def tell(self, record: Record) -> bool:
         """Takes a record in; False where it is of none of the campaign's kinds."""
-        workload = self._original(record.workload)
-        if isinstance(workload, ModelRef):
-            if self.ref is None or replace(workload, widths=self.ref.widths) != self.ref:
-                return False
-            pairs = enumerate(zip(workload.widths, self.ref.widths, strict=True))
-            if not {variable for variable, (width, own) in pairs if width != own} <= self._varied:
-                return False  # of another number of layers
-            self._keep(self._member(workload.widths), record)
-            return True
-        if workload.phase is not Phase.STEP or any(b.kind not in self.domains for b in workload.blocks):
+        net = self.scope.net(record.workload)
+        if net is None:
             return False
-        self._keep(self.net(workload), record)
+        self._keep(net, record)
         return True
 
     def add(self, blocks: Sequence[Block], record: Record) -> None:
         """Takes in a record of a whole model made of blocks of known kinds."""
-        self._keep(tuple((self.kinds.index(b.kind), b.point) for b in blocks), record)
+        self._keep(tuple((self.scope.kinds.index(b.kind), b.point) for b in blocks), record)
 
     def _keep(self, net: Net, record: Record) -> None:
         self._records.append((net, record))
@@ -168,8 +132,8 @@ class Guided:
             return None
         seen, idle_w = self.observations(count), self._idle_w(count)
         if before is None:
-            return learn(self.subjects, seen, idle_w=idle_w)
-        return learn(self.subjects, seen, idle_w=idle_w, before=before, iterations=_STEPS)
+            return learn(self.scope.subjects, seen, idle_w=idle_w)
+        return learn(self.scope.subjects, seen, idle_w=idle_w, before=before, iterations=_STEPS)
 
     def complete(self) -> bool:
         """Whether an end condition was met with every kind known."""
@@ -191,7 +155,7 @@ class Guided:
 
     def _starts(self, count: int) -> list[int]:
         """How many records there were when each round began."""
-        found = [len(self._opening)]
+        found = [len(self.opening.requests)]
         while found[-1] < count and (after := found[-1] + self._length(found[-1])) <= count:
             found.append(after)
         return found
@@ -202,7 +166,7 @@ class Guided:
 
     def _used_up(self) -> bool:
         """Whether as many networks were metered, or timed, as the rules allow; a budget is what limits timings."""
-        most = self.rules.points * len(self.kinds)
+        most = self.rules.points * len(self.scope.kinds)
         return self._meterings >= most or (self.rules.budget_s is None and self._timed[-1] >= _TIMINGS * most)
 
     @property
@@ -216,17 +180,17 @@ class Guided:
     def status(self) -> Status:
         """Where the campaign stands."""
         n, spent, meterings = len(self._records), self._spent_s, self._meterings
-        known = n >= len(self._opening) and self._known(n)
+        known = n >= len(self.opening.requests) and self._known(n)
         each_s = spent / meterings if meterings else None
-        most = self.rules.points * len(self.kinds) - meterings
+        most = self.rules.points * len(self.scope.kinds) - meterings
         remaining = each_s * most if each_s is not None else None
         if remaining is not None and self.rules.budget_s is not None:
             remaining = max(0.0, min(remaining, self.rules.budget_s - spent))
         rounds = len(self._starts(n)) - 1
         return Status(
-            doing="the opening" if n < len(self._opening) else "the most telling networks",
+            doing="the opening" if n < len(self.opening.requests) else "the most telling networks",
             unit="round",
-            index=1 + rounds + (n >= len(self._opening)),
+            index=1 + rounds + (n >= len(self.opening.requests)),
             of=None,
             points=n,
             uncertainty=self._uncertainty(self._start(n)) if known else None,
@@ -235,100 +199,15 @@ class Guided:
             remaining_s=remaining,
         )
 
-    def net(self, variant: Variant) -> Net:
-        """A variant as the fit sees it."""
-        mode = self.spec.training.mode
-        return tuple((self.kinds.index(in_mode(block.kind, mode)), block.point) for block in variant.blocks)
-
     def observations(self, count: int) -> list[Observation]:
         """The first records, as the fit sees them."""
         metered = [r for _, r in self._records[:count] if isinstance(r, Measurement) and r.infeasible is None]
         error = (
             pooled_error([m.energy_std_j / m.energy_j for m in metered], len(metered[0].windows)) if metered else 0.0
         )
-        waits = self.spec.training.mode.waits
+        waits = self.scope.spec.training.mode.waits
         found = (observation(net, record, error, waits) for net, record in self._records[:count])
         return [o for o in found if o is not None]
-
-    def _captured(self, workload: Workload) -> Workload:
-        """The network whose captured steps show what the device takes alone."""
-        return run_as(workload, Mode.GRAPH) if self.captures else workload
-
-    def _original(self, workload: Workload) -> Workload:
-        """The network whose captured twin was measured."""
-        captured = self.captures and workload.training.mode is Mode.GRAPH
-        return run_as(workload, self.spec.training.mode) if captured else workload
-
-    def _design(self) -> list[Request]:
-        """The opening: what every kind needs first, then whole members and more; each part shuffled."""
-        draw = random.Random(f"opening:{self.spec.name}")
-        timed: list[Request] = []
-        metered: list[Request] = []
-        for kind, domain in self.domains.items():
-            corners = bounds(domain)
-            largest = () if any(self._wholes) else corners[:1]  # else the largest member, metered, tells of it
-            inside = [point for point in drawn(domain, _INSIDE * len(domain), draw) if point not in corners]
-            points = [*corners, *inside]
-            looked = list(dict.fromkeys((corners[-1], *across(domain), *largest)))
-            issued = list(dict.fromkeys((corners[0], *looked, *inside)))[: _ISSUED if self.captures else len(looked)]
-            if not self.spec.widths:
-                points = looked = issued = self._own(kind)
-            metered += [Request(self._block(kind, point), True) for point in looked]
-            if self.rules.timings:
-                timed += [Request(alone(kind, point), False) for point in issued]
-                timed += [Request(self._block(kind, point), False) for point in points if point not in issued]
-            else:
-                metered += [Request(self._block(kind, point), True) for point in points if point not in looked]
-        members = [whole for whole in dict.fromkeys(self._wholes) if whole]
-        wholes = [Request(whole, False) for whole in members if self.captures and self.rules.timings]
-        wholes += [Request(self._captured(whole), True) for whole in members[:_WHOLE]]
-        bundles = self._bundles()
-        wholes += [Request(bundle, False) for bundle in bundles if self.rules.timings]
-        wholes += [Request(self._captured(bundle), True) for bundle in bundles[:1]]
-        draw.shuffle(timed)
-        draw.shuffle(metered)
-        self._essential = len(timed) + len(metered)
-        return [*timed, *metered, *wholes]
-
-    def _block(self, kind: AnyKind, point: Point) -> Workload:
-        return self._captured(alone(kind, point))
-
-    def _own(self, kind: AnyKind) -> list[Point]:
-        """The points at which the model itself has blocks of a kind."""
-        return list(dict.fromkeys(block.point for block in self.spec.blocks if block.kind == kind))
-
-    def _member(self, widths: Sequence[int]) -> Net:
-        """A member of the family as the fit sees it."""
-        points = block_points(self.spec, widths)
-        return tuple((self.kinds.index(b.kind), point) for b, point in zip(self.spec.blocks, points, strict=True))
-
-    def _flops(self, widths: Sequence[int]) -> int:
-        """How much work a member is."""
-        return sum(self.kinds[kind].flops(point) for kind, point in self._member(widths))
-
-    def _whole(self, widths: tuple[int, ...]) -> Workload | None:
-        """A member of the family to be trained whole; None where nothing can build it."""
-        if self.spec.chain:
-            return member(self.spec, widths)
-        return replace(self.ref, widths=widths) if self.ref is not None else None
-
-    def _bundles(self) -> list[Workload]:
-        """Blocks trained side by side: what a step pays once, whatever it trains, shows in no block alone.
-
-        The lightest, where it shows best; and all of a model whose steps wait for the host, which tells what issuing
-        them takes.
-        """
-        if self.spec.chain and self.spec.widths:
-            return []
-        light = sorted(dict.fromkeys((b.kind, b.point) for b in self.spec.blocks), key=lambda kp: kp[0].flops(kp[1]))
-        groups = [light[:_SIDE_BY_SIDE]]
-        if self.spec.training.mode.waits:
-            groups.append([(b.kind, b.point) for b in self.spec.blocks])
-        return [
-            Variant(tuple(Block("subject", kind, point) for kind, point in group), apart=True)
-            for group in groups
-            if len(group) > 1
-        ]
 
     def _spent(self) -> bool:
         return self.rules.budget_s is not None and max(self._spent_s, self._elapsed()) >= self.rules.budget_s
@@ -340,12 +219,12 @@ class Guided:
         for net, record in self._records[:count]:
             if len(net) == 1 and record.infeasible is None:
                 seen.setdefault(net[0][0], []).append(isinstance(record, Measurement))
-        least = 2 if self.spec.widths else 1
-        return len(seen) == len(self.kinds) and all(any(own) and len(own) >= least for own in seen.values())
+        least = 2 if self.scope.spec.widths else 1
+        return len(seen) == len(self.scope.kinds) and all(any(own) and len(own) >= least for own in seen.values())
 
     def _learn(self, count: int) -> NetFit:
         """The fit to the first records; hyperparameters are learnt anew only when half as many more are in."""
-        stage = len(self._opening)
+        stage = len(self.opening.requests)
         while stage * _GROWTH <= count:
             stage = max(stage + 1, int(stage * _GROWTH))
         return self._cached(count, min(stage, count))
@@ -353,13 +232,13 @@ class Guided:
     @lru_cache(maxsize=4)  # noqa: B019 - lives as long as the campaign
     def _cached(self, count: int, stage: int) -> NetFit:
         before = (
-            learn(self.subjects, self.observations(stage), iterations=_STEPS, timings=_LEARNT_FROM)
+            learn(self.scope.subjects, self.observations(stage), iterations=_STEPS, timings=_LEARNT_FROM)
             if count == stage
             else self._cached(stage, stage)
         )
         if count == stage:
             return before
-        return learn(self.subjects, self.observations(count), before=before, iterations=0)
+        return learn(self.scope.subjects, self.observations(count), before=before, iterations=0)
 
     def _idle_w(self, count: int) -> float | None:
         watts = [r.idle_w for _, r in self._records[:count] if isinstance(r, Measurement) and r.idle_w is not None]
@@ -368,12 +247,12 @@ class Guided:
     @lru_cache(maxsize=2)  # noqa: B019
     def _round(self, start: int) -> tuple[Request, ...]:
         """What to measure after the first `start` records."""
-        known, draw = self._learn(start), random.Random(f"round:{self.spec.name}:{start}")
-        points, widths = [self._own(kind) for kind in self.kinds], []
-        if self.spec.widths:
+        known, draw = self._learn(start), random.Random(f"round:{self.scope.spec.name}:{start}")
+        points, widths = [self.scope.own(kind) for kind in self.scope.kinds], []
+        if self.scope.spec.widths:
             tried = range(max(_TRIED, self._length(start)))
-            points = [[anywhere(domain, draw) for _ in tried] for domain in self.domains.values()]
-            widths = [anywhere(self._axes, draw) for _ in range(_TRIED_WHOLE)]
+            points = [[anywhere(domain, draw) for _ in tried] for domain in self.scope.domains.values()]
+            widths = [anywhere(self.scope.axes, draw) for _ in range(_TRIED_WHOLE)]
         requests = self._requests(start, [[*own, *self._latest(start, i)] for i, own in enumerate(points)], widths)
         offers = self._offers(start, requests)
         single = self.rules.rule is not Rule.MEMBERS
@@ -397,9 +276,9 @@ class Guided:
         """What tells most about round members, where timings are cheap enough to spare some for them."""
         if not (self.rules.timings and self.round_questions):
             return [], {}
-        some = zip(points, self.domains.values(), strict=True)
+        some = zip(points, self.scope.domains.values(), strict=True)
         even = [[rounded(point, domain) for point in own[::EVERY]] for own, domain in some]
-        requests = self._requests(start, even, [rounded(widths, self._axes) for widths in members[::EVERY]])
+        requests = self._requests(start, even, [rounded(widths, self.scope.axes) for widths in members[::EVERY]])
         return best(known, self.round_questions, self._offers(start, requests), count), requests
 
     def _latest(self, start: int, kind: int) -> list[Point]:
@@ -413,13 +292,13 @@ class Guided:
         failed = {net for net, record in self._records[:start] if record.infeasible}
         taken = {(net, isinstance(r, Measurement)) for net, r in self._records[:start]}
         requests: dict[tuple[Net, bool], Request] = {}
-        for index, (kind, own) in enumerate(zip(self.kinds, points, strict=True)):
+        for index, (kind, own) in enumerate(zip(self.scope.kinds, points, strict=True)):
             for point in dict.fromkeys(own):
                 for metered in (True, False) if self.rules.timings else (True,):
-                    requests[((index, point),), metered] = Request(self._block(kind, point), metered)
+                    requests[((index, point),), metered] = Request(self.scope.block(kind, point), metered)
         for widths in members:
-            if (whole := self._whole(widths)) is not None:
-                requests[self._member(widths), True] = Request(self._captured(whole))
+            if (whole := self.scope.whole(widths)) is not None:
+                requests[self.scope.member(widths), True] = Request(self.scope.captured(whole))
         return {asked: r for asked, r in requests.items() if asked[0] not in failed and asked not in taken}
 
     def _offers(self, start: int, requests: Iterable[tuple[Net, bool]]) -> list[Offer]:
@@ -428,9 +307,9 @@ class Guided:
 
     def _issued(self, draw: random.Random) -> list[Request]:
         """A member whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone."""
-        if not (self.captures and self.rules.timings and self.spec.widths):
+        if not (self.scope.captures and self.rules.timings and self.scope.spec.widths):
             return []
-        whole = self._whole(anywhere(self._axes, draw))
+        whole = self.scope.whole(anywhere(self.scope.axes, draw))
         return [Request(whole, False)] if whole is not None else []
 
     def _costs(self, count: int) -> dict[tuple[bool, bool], float]:

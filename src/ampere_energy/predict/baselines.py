@@ -60,14 +60,14 @@ def by_operators(campaign: Guided, records: Sequence[Record], members: Sequence[
     for record in records:
         if isinstance(record, Measurement) and isinstance(record.workload, Variant) and record.infeasible is None:
             found.setdefault((record.workload.blocks[0].kind, record.workload.phase), []).append(record)
-    if any((kind, Phase.FORWARD) not in found for kind in campaign.kinds):
+    if any((kind, Phase.FORWARD) not in found for kind in campaign.scope.kinds):
         return None
     totals = np.zeros(len(members))
     for (kind, _), own in found.items():
         points = [m.workload.blocks[0].point for m in own if isinstance(m.workload, Variant)]
         energies = np.array([m.energy_j for m in own])
         squares = isinstance(kind, Fragment)
-        mean = fit_mean([campaign.domains[kind]], [((0, p),) for p in points], energies, squares=[squares])
+        mean = fit_mean([campaign.scope.domains[kind]], [((0, p),) for p in points], energies, squares=[squares])
         for place, member in enumerate(members):
             asked = [block.point for block in member if block.kind == kind]
             if asked:

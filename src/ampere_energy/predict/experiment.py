@@ -227,7 +227,7 @@ def _asked(
 ) -> Iterator[tuple[ModelRef | Variant, Procedure]]:
     if part is Part.OPERATORS:
         campaign = Guided(spec, ranges, Rules(), False)
-        for kind, domain in campaign.domains.items():
+        for kind, domain in campaign.scope.domains.items():
             for point in _corners(domain):
                 for phase in _PHASES:
                     yield Variant((Block("subject", kind, point),), phase=phase), point_of(meter)
@@ -320,9 +320,9 @@ class Recorded:
         first = next(r for r in self.parts[Part.CAMPAIGN] if isinstance(r, Measurement))
         nets = fitted(campaign, len(records), twin)
         return Profile(
-            self.experiment.family, "ampere", first.device, first.meter, campaign.spec.training, True, len(records),
-            sum(r.cost_s for r in records), first.recorded_at, nets=nets,
-            references=collect(campaign.kinds, nets) if nets is not None else (),
+            self.experiment.family, "ampere", first.device, first.meter, campaign.scope.spec.training, True,
+            len(records), sum(r.cost_s for r in records), first.recorded_at, nets=nets,
+            references=collect(campaign.scope.kinds, nets) if nets is not None else (),
         )  # fmt: skip
 
     def by_member(self, part: Part, mode: Mode) -> list[list[Measurement]]:
@@ -349,10 +349,10 @@ def fitted(campaign: Guided, records: int, twin: NetFit | None = None, before: N
 
     Eager steps and captured ones keep the device equally busy, and that is all that hyperparameters are learnt from.
     """
-    if twin is not None and campaign.spec.training.mode is Mode.GRAPH:
+    if twin is not None and campaign.scope.spec.training.mode is Mode.GRAPH:
         seen = tuple(campaign.observations(records))
         if [replace(o, host_s=None, wall_s=None) for o in twin.observations] == list(seen):
-            return replace(twin, subjects=campaign.subjects, observations=seen, host=None)
+            return replace(twin, subjects=campaign.scope.subjects, observations=seen, host=None)
     return campaign.fit(before)
 
 

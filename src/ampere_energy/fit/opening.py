@@ -1,0 +1,101 @@
+"""How a guided campaign opens: a fixed design, in shuffled order so that drift is not mistaken for width.
+
+Every kind is timed at its bounds and at a few widths in between and metered at three of them, and some whole members
+are metered, which alone can tell what blocks cost in company. All as captured graphs where the device can; what the
+host takes to issue a step is timed at some of these widths and of a few members: it scatters, and jumps where a library
+takes kernels that come in other numbers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ampere_energy.fit.points import across, bounds, drawn
+from ampere_energy.fit.rules import Request
+from ampere_energy.fit.scope import Scope
+from ampere_energy.measure.measurement import Workload
+from ampere_energy.model.blocks import Block
+from ampere_energy.model.variants import Variant, alone
+
+_INSIDE = 10
+_WHOLE = 2
+_ISSUED, _ISSUED_WHOLE, _ISSUED_LIGHT = 5, 4, 4
+"""At how many points of a kind, of how many members and of how many of the lightest issuing a step is timed."""
+_SIDE_BY_SIDE = 3
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What is asked first, and how much of it every kind needs, whatever the budget."""
+
+    requests: tuple[Request, ...]
+    essential: int
+
+
+def opening(scope: Scope, widths: Sequence[tuple[int, ...]], timings: bool) -> Opening:
+    """What every kind needs first, then whole members and more; each part shuffled.
+
+    Args:
+        scope: what the campaign is about.
+        widths: of members drawn by chance, of which some are measured whole.
+        timings: whether blocks are timed as well as metered.
+    """
+    draw = random.Random(f"opening:{scope.spec.name}")
+    members = _members(scope, widths)
+    timed: list[Request] = []
+    metered: list[Request] = []
+    for kind, domain in scope.domains.items():
+        corners = bounds(domain)
+        largest = () if members else corners[:1]  # else the largest member, metered, tells of it
+        inside = [point for point in drawn(domain, _INSIDE * len(domain), draw) if point not in corners]
+        points = [*corners, *inside]
+        looked = list(dict.fromkeys((corners[-1], *across(domain), *largest)))
+        issued = list(dict.fromkeys((corners[0], *looked, *inside)))[: _ISSUED if scope.captures else len(looked)]
+        if not scope.spec.widths:
+            points = looked = issued = scope.own(kind)
+        metered += [Request(scope.block(kind, point), True) for point in looked]
+        if timings:
+            timed += [Request(alone(kind, point), False) for point in issued]
+            timed += [Request(scope.block(kind, point), False) for point in points if point not in issued]
+        else:
+            metered += [Request(scope.block(kind, point), True) for point in points if point not in looked]
+    bundles = _bundles(scope)
+    wholes = [Request(whole, False) for whole in members if scope.captures and timings]
+    wholes += [Request(scope.captured(whole), True) for whole in members[:_WHOLE]]
+    wholes += [Request(bundle, False) for bundle in bundles if timings]
+    wholes += [Request(scope.captured(bundle), True) for bundle in bundles[:1]]
+    draw.shuffle(timed)
+    draw.shuffle(metered)
+    return Opening((*timed, *metered, *wholes), len(timed) + len(metered))
+
+
+def _members(scope: Scope, widths: Sequence[tuple[int, ...]]) -> list[Workload]:
+    """The largest member, some drawn by chance, and the lightest of these, which wait for the host."""
+    if not scope.spec.widths:
+        return []
+    chosen = [tuple(r.high for r in scope.axes), *widths[: _ISSUED_WHOLE - 1]]
+    if scope.captures:
+        chosen += sorted(widths, key=scope.flops)[:_ISSUED_LIGHT]
+    return list(dict.fromkeys(whole for own in chosen if (whole := scope.whole(own)) is not None))
+
+
+def _bundles(scope: Scope) -> list[Workload]:
+    """Blocks trained side by side: what a step pays once, whatever it trains, shows in no block alone.
+
+    The lightest, where it shows best; and all of a model whose steps wait for the host, which tells what issuing
+    them takes.
+    """
+    spec = scope.spec
+    if spec.chain and spec.widths:
+        return []
+    light = sorted(dict.fromkeys((b.kind, b.point) for b in spec.blocks), key=lambda kp: kp[0].flops(kp[1]))
+    groups = [light[:_SIDE_BY_SIDE]]
+    if spec.training.mode.waits:
+        groups.append([(b.kind, b.point) for b in spec.blocks])
+    return [
+        Variant(tuple(Block("subject", kind, point) for kind, point in group), apart=True)
+        for group in groups
+        if len(group) > 1
+    ]
