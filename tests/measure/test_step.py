@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -444,3 +445,15 @@ def _adamw_twin(block: Block) -> Block:
 @pytest.mark.parametrize(("step_s", "count"), [(1e-5, 10), (2e-3, 5), (0.5, 3)])
 def test_long_steps_are_timed_a_few_times(step_s: float, count: int) -> None:
     assert steps._often(step_s, 10) == count
+
+
+def test_a_cpu_step_is_timed_by_what_it_computes() -> None:
+    """Waiting for its turn, here asleep, is no part of it; a core that others use as well does not slow the profile."""
+
+    def run() -> None:
+        end = time.process_time() + 0.002
+        while time.process_time() < end:
+            pass
+        time.sleep(0.01)
+
+    assert steps.device_s(Step(run, nn.Identity(), CPU)) == pytest.approx(0.002, rel=0.25)

@@ -137,6 +137,25 @@ def test_a_point_waits_for_a_steady_step_and_not_for_power() -> None:
     assert slow_s > CLOCK.now_s - begun_s + 0.1
 
 
+def test_time_that_other_programs_took_is_left_out() -> None:
+    class Shared(FakeRecorder):
+        def over(self, spans: list[Span]) -> list[EnergyOver]:
+            return [EnergyOver((6.0 * (b - a),), 0.0, cpu_s=0.6 * (b - a)) for a, b in spans]
+
+    windows, doubts = measure_windows(step(), Shared(), QUICK)
+    assert windows[0].time_s / windows[0].iterations == pytest.approx(0.6 * 0.002)
+    assert windows[0].energy_j / windows[0].time_s == pytest.approx(10.0)
+    assert "other programs took 40 % of the time, which is left out" in doubts
+
+    class Threads(FakeRecorder):
+        def over(self, spans: list[Span]) -> list[EnergyOver]:
+            return [EnergyOver((40.0 * (b - a),), 0.0, cpu_s=4 * (b - a)) for a, b in spans]
+
+    windows, doubts = measure_windows(step(), Threads(), QUICK)
+    assert windows[0].time_s / windows[0].iterations == pytest.approx(0.002)
+    assert not doubts
+
+
 def test_windows_are_added_until_the_target_or_the_budget() -> None:
     noisy = iter(range(1000))
 

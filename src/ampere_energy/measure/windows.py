@@ -27,6 +27,7 @@ _LEVELS = 0.03
 _REWARM_S = 0.2
 _AFTER = 1.3  # ticks: the next one, which an H200 shows some 20 ms late
 _LONG = 50  # ticks, in which half a tick is not worth steps that may take seconds
+_SHARED = 0.1
 _OPINION_S = 2.0  # power readings lag the counter; over a shorter span they may differ without a fault
 
 
@@ -43,6 +44,7 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
     start_s = time.monotonic()
     found: list[EnergyOver] = []
     windows: list[Window] = []
+    wall_s = 0.0
     while True:
         spans, counts = _run(step, recorder, iterations, procedure.windows if not windows else 1)
         lasted_s = spans[-1][1] - spans[-1][0]
@@ -51,6 +53,7 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
         found += recorder.over(spans)
         spent = zip(found[-len(spans) :], spans, counts, strict=True)
         windows += [_window(over, end - begin, count) for over, (begin, end), count in spent]
+        wall_s += spans[-1][1] - spans[0][0]
         precise = procedure.target is None or relative_interval(energies(windows)) <= procedure.target
         if precise or time.monotonic() - start_s >= procedure.budget_s:
             break
@@ -59,7 +62,10 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
     if not precise and procedure.target is not None:
         share = relative_interval(energies(windows))
         doubts.append(f"the 95 % interval is ±{100 * share:.1f} % after {procedure.budget_s:g} s of windows")
-    return tuple(windows), (*doubts, *judge(windows), *second_opinion(found, sum(w.time_s for w in windows)))
+    time_s = sum(w.time_s for w in windows)
+    if time_s < (1 - _SHARED) * wall_s:
+        doubts.append(f"other programs took {100 * (1 - time_s / wall_s):.0f} % of the time, which is left out")
+    return tuple(windows), (*doubts, *judge(windows), *second_opinion(found, time_s))
 
 
 def judge(windows: Sequence[Window]) -> list[str]:
@@ -133,7 +139,9 @@ def _keep_warm(step: Step) -> None:
 
 
 def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
-    return Window(over.total_j, time_s, iterations, over.error_j, over.energy_j)
+    """A window; its time is at most what was computed in it: the rest went to other programs."""
+    own_s = time_s if over.cpu_s is None else min(time_s, over.cpu_s)
+    return Window(over.total_j, own_s, iterations, over.error_j, over.energy_j)
 
 
 def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[float, bool]:

@@ -54,7 +54,8 @@ class ProcessRecorder:
 
     def over(self, spans: Sequence[Span]) -> list[EnergyOver]:
         """Differences of CPU time."""
-        return [EnergyOver((self._read[b] - self._read[a],), 0.0) for a, b in spans]
+        spent_j = [self._read[b] - self._read[a] for a, b in spans]
+        return [EnergyOver((joules,), 0.0, cpu_s=joules / self._meter.watts_per_core) for joules in spent_j]
 
     def power_w(self, since_s: float) -> float | None:
         """CPU time since a mark."""

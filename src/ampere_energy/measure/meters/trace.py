@@ -47,12 +47,14 @@ class Fault:
 class EnergyOver:
     """Energy of a span of time: one figure a domain, the standard error of their sum, and a second opinion.
 
-    `integrated_j` is the energy that power readings of the same span add up to, where the meter has them.
+    `integrated_j` is the energy that power readings of the same span add up to, where the meter has them; `cpu_s` the
+    seconds that this process's threads computed, where that is what the meter counts.
     """
 
     energy_j: tuple[float, ...]
     error_j: float
     integrated_j: float | None = None
+    cpu_s: float | None = None
 
     @property
     def total_j(self) -> float:
