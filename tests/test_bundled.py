@@ -157,13 +157,16 @@ def test_estimate_takes_input_and_mode_from_the_bundle(run: Run) -> None:
     assert code == 0, told
     assert told == (
         "profile cnn5-128x3x64x64-eager of nvidia-h200: cnn5 at 128,3,64,64 with sgd, eager, fp32, any widths\n"
-        "interval: for another NVIDIA H200 than the one that was profiled\n"
     )
     learnt = load_bundled(H200, "cnn5-128x3x64x64-eager")
     spec = parse_ref(model_ref("cnn5", widths=(16, 32, 48, 64), input=INPUT, training=learnt.training))
     own = estimate(spec, learnt)
     assert json.loads(out)["energy_j"] == pytest.approx(own.energy_j)
     assert json.loads(out)["interval_j"] == pytest.approx(list(elsewhere(own).interval_j))
+    assert json.loads(out)["bundled"] == {
+        "profile": "cnn5-128x3x64x64-eager",
+        "interval_for": "another NVIDIA H200",
+    }
     assert json.loads(out)["basis"] == "measured"
     code, other, told = run(
         "estimate", "cnn5", "--profile", H200, "--widths", "16,32,48,64", "--mode", "graph", "--json"
@@ -230,6 +233,7 @@ HAS = "it has cnn5 at 128,3,64,64 with sgd, eager, fp32, any widths / cnn5 at 12
         (("estimate", "cnn5", "--profile", H200, "--mode", "fast"), 2, "--mode fast; choose from eager"),
         (("estimate", "cnn5", "--profile", "nvidia-h20"), 2, "or bundle is called 'nvidia-h20'; make one with ampere"),
         (("estimate", "cnn5", "--profile", "nvidia-h20"), 2, "or take a bundle: nvidia-h200"),
+        (("report", H200), 2, "nvidia-h200 is a bundle of profiles; a report is about one file"),
         (("estimate", "cnn5", "--profile", H200, "--refine", "3%"), 2, "nvidia-h200 is bundled, profiled on another"),
         (("measure", "cnn5", "--add-to", H200), 2, "make your own profile on this device with ampere profile"),
         (("evaluate", "cnn5", "--profile", H200), 2, "make your own profile on this device with ampere profile"),

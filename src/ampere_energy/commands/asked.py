@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from ampere_energy.model.variants import WidthRange
 
 
+SAME_CARD = "intervals: of the card that was profiled, on which all are compared; ampere estimate has another's"
+"""What commands say that compare models from a bundle's profile."""
+
+
 def training_of(optimizer: str, mode: str, precision: str, channels_last: bool, accumulate: int) -> Training:
     """How to train; the batch is the input's and comes with it."""
     from ampere_energy.model.training import Mode, Optimizer, Precision, Training
@@ -63,7 +67,7 @@ def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[Wid
     return space.ref_of(space.spec.widths) or ref, space.spec, space.ranges(step)
 
 
-def chosen_from(bundle: str, ref: ModelRef, input_given: bool, mode_given: bool, approximate: bool) -> Choice:
+def chosen_from(bundle: str, ref: ModelRef, input_given: bool, mode_given: bool, approximate: bool = False) -> Choice:
     """The profile of a bundle that covers a model; says which."""
     from ampere_energy.bundled.choose import choose
 

@@ -59,13 +59,13 @@ def estimate(
     if approximate and target is not None:
         raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
     ref = ref_of(model, input, widths, training_of(optimizer, mode or "eager", precision, channels_last, accumulate))
+    chosen = None
     if is_bundle(profile) and target is None:
         try:
             chosen = chosen_from(profile, ref, bool(input), bool(mode), approximate)
         except CoverageError as error:
             raise CoverageError(error.what, error.remedy + _rougher(error.near)) from error
         ref, spec, learnt = chosen.ref, chosen.spec, chosen.profile
-        say(f"interval: for another {chosen.about.device} than the one that was profiled")
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         spec = spec_of(ref)
@@ -80,7 +80,7 @@ def estimate(
         if spec.training != learnt.training or learnt.references:
             remedy += _rougher(spec.training == learnt.training)
         raise CoverageError(error.what, remedy) from error
-    if is_bundle(profile):
+    if chosen is not None:
         from ampere_energy.bundled.elsewhere import elsewhere
 
         result = elsewhere(result)
@@ -90,8 +90,8 @@ def estimate(
         result = predict(spec, refined.profile, iterations=iterations, level=level)
     show(
         as_json,
-        lambda: estimate_json(result, capacity, budget_j, refined),
-        lambda: estimate_table(result, capacity, budget_j),
+        lambda: estimate_json(result, capacity, budget_j, refined, chosen),
+        lambda: estimate_table(result, capacity, budget_j, chosen),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ampere_energy.arguments import existing_path, load_profile, saved_profiles
+from ampere_energy.arguments import existing_path, is_bundle, load_profile, saved_profiles
 from ampere_energy.commands.asked import ref_of, spec_of, training_of
 from ampere_energy.commands.options import (
     Accumulate,
@@ -81,6 +81,8 @@ def report(
     from ampere_energy.show.report import evaluation_page
     from ampere_energy.show.sets import is_evaluation, read_sets
 
+    if is_bundle(subject):
+        raise RequestError(f"{subject} is a bundle of profiles", "a report is about one file: a profile of your own")
     path = existing_path(subject)
     page = page or Path(f"{path.stem}.html")
     if page.resolve() == path.resolve():

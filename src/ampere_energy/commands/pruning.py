@@ -13,6 +13,7 @@ import typer
 
 from ampere_energy.arguments import choice, existing_path, is_bundle, load_profile, positive, step_budget
 from ampere_energy.commands.asked import (
+    SAME_CARD,
     busy_words,
     chosen_from,
     device_of,
@@ -87,7 +88,8 @@ def prune(
         from ampere_energy.bundled.about import entries, load_bundled
 
         try:
-            chosen = chosen_from(profile, ref, bool(input), bool(mode), approximate=False)
+            chosen = chosen_from(profile, ref, bool(input), bool(mode))
+            say(SAME_CARD)
         except CoverageError:
             prunable_of(ref, 1)  # what no profile could change is said instead
             raise

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ampere_energy.arguments import is_bundle, load_profile, positive, width_ranges
-from ampere_energy.commands.asked import chosen_from, ref_of, training_of
+from ampere_energy.commands.asked import SAME_CARD, chosen_from, ref_of, training_of
 from ampere_energy.commands.options import AsJson, Input, ModeOrAny, WidthStep
 from ampere_energy.commands.output import err, say, show, write
 from ampere_energy.errors import RequestError
@@ -73,7 +73,8 @@ def search(
     learnt = []
     for name in profile:
         if is_bundle(name):
-            chosen = chosen_from(name, example, bool(input), bool(mode), False)
+            chosen = chosen_from(name, example, bool(input), bool(mode))
+            say(SAME_CARD)
             learnt.append(chosen.profile)
             example, given = (example, given) if given else (chosen.ref, True)
         else:

@@ -19,7 +19,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -179,8 +179,11 @@ def record(
 def _keep(experiment: Experiment, folder: Path) -> None:
     path = folder / "experiment.json"
     if path.exists():
-        if _experiment(folder) != experiment:
-            raise RequestError(f"{path} asks for something else", "record to another folder")
+        kept = _experiment(folder)
+        for name in (field.name for field in fields(Experiment)):
+            if (before := getattr(kept, name)) != (now := getattr(experiment, name)):
+                told = f"of {len(before)}, not {len(now)}" if name == "members" else f"of {before}, not {now}"
+                raise RequestError(f"{path} has {name} {told}", "ask as it does, or record to another folder")
         return
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(encode(experiment), indent=1) + "\n")
@@ -256,7 +259,7 @@ def _refined(
     for number, (widths, spec) in enumerate(itertools.islice(asked, experiment.refine), start=1):
         ref = experiment.ref(widths)
         learnt = refine(learnt, ref, spec, device, experiment.refine_to, log=log.path, before=before).profile
-        observe(Part.REFINED, f"{number} of {experiment.refine}")
+        observe(Part.REFINED, f"{number} of {min(experiment.refine, len(experiment.members))}")
 
 
 def _paper(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ampere_energy.bundled.choose import Choice
 from ampere_energy.fit.campaign import Refined
 from ampere_energy.fit.nets import seen_alone
 from ampere_energy.fit.profile import Profile
@@ -71,8 +72,9 @@ def estimate_json(
     battery_wh: float | None = None,
     within_j: float | None = None,
     refined: Refined | None = None,
+    bundled: Choice | None = None,
 ) -> dict[str, Any]:
-    """`ampere estimate --json`."""
+    """`ampere estimate --json`; an estimate from a bundle is for another device than the profiled one."""
     record = {
         "model": estimate.model,
         "training": encode(estimate.training),
@@ -109,6 +111,8 @@ def estimate_json(
         record["battery"] = {"capacity_wh": battery_wh, "share": estimate.battery_share(battery_wh), "p_fits": fits}
     if within_j is not None:
         record["within"] = {"budget_j": within_j, "p_fits": estimate.probability_within(within_j)}
+    if bundled is not None:
+        record["bundled"] = {"profile": bundled.name, "interval_for": f"another {bundled.about.device}"}
     if refined is not None:
         record["refined"] = {
             "measurements": refined.measurements,

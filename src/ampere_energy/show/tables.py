@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ampere_energy.bundled.choose import Choice
 from ampere_energy.fit.nets import NetFit, seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance, durations, energies
@@ -111,10 +112,14 @@ def median_error(nets: NetFit) -> float:
 
 
 def estimate_table(
-    estimate: Estimate, battery_wh: float | None = None, within_j: float | None = None
+    estimate: Estimate,
+    battery_wh: float | None = None,
+    within_j: float | None = None,
+    bundled: Choice | None = None,
 ) -> RenderableType:
-    """`ampere estimate`."""
+    """`ampere estimate`; an estimate from a bundle is for another device than the profiled one."""
     low, high = estimate.interval_j
+    where = "" if bundled is None else f", on another {bundled.about.device} than the profiled one"
     table = plain_table(
         "block", "kind", title=f"{estimate.model}: {_steps(estimate.iterations)} on {estimate.device.name}"
     )
@@ -137,7 +142,7 @@ def estimate_table(
     rows = [
         ("a step", str(estimate.training)),
         ("energy", f"{si(estimate.energy_j, 'J')}  ({si(estimate.energy_wh, 'Wh')})"),
-        (interval(estimate.level), f"{si(low, 'J')} – {si(high, 'J')}"),
+        (interval(estimate.level), f"{si(low, 'J')} – {si(high, 'J')}{where}"),
         ("time", duration(estimate.time_s)),
         ("average power", si(estimate.power_w, "W")),
     ]
