@@ -80,7 +80,7 @@ class Refusing(SimulatedDevice):
 
 def test_what_is_recorded_is_not_measured_again(folder: Path) -> None:
     record(asked(), folder, Refusing(0.01))
-    with pytest.raises(RequestError, match="has budget_s of .*, not .*; ask as it does, or record to another folder"):
+    with pytest.raises(RequestError, match=r"has budget_s of .*, not .*; ask as it does, or record to another folder"):
         record(asked(budget_s=61.0), folder, Refusing(0.01))
 
 
