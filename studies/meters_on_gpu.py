@@ -63,9 +63,7 @@ def pace(step: Step, seconds: float) -> float:
     step.wait()
     start, count = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
-        for _ in range(20):
-            step.run()
-        step.wait()
+        step.repeat(20)
         count += 20
     return (time.perf_counter() - start) / count
 
@@ -111,9 +109,7 @@ def identical(steps: int) -> dict[str, bool]:
     def train(metered: bool) -> list[torch.Tensor]:
         sampler = SampledMeter("nvml") if metered else None
         step = training_step(net(Mode.EAGER), torch.device("cuda"), Mode.EAGER)
-        for _ in range(steps):
-            step.run()
-        step.wait()
+        step.repeat(steps)
         if sampler:
             sampler.close()
         return [p.detach().clone() for p in step.module.parameters()]

@@ -414,6 +414,21 @@ def _asked(text: str, met: bool) -> str:
     return text if met else f"**{text}**"
 
 
+def on_other_cards(result: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of profiles on members of their own widths, measured on another card."""
+    return [row for row in result if row["inside elsewhere"] is not None and f"-{_widths(row)}" in row["set"]]
+
+
+def pooled(rows: list[dict[str, Any]], share: str) -> float:
+    """A share of members, over the members of all rows."""
+    return sum(row["members"] * row[share] for row in rows) / sum(row["members"] for row in rows)
+
+
+def _widths(row: dict[str, Any]) -> str:
+    """The widths of a row's profile."""
+    return "aligned" if row["profile"].endswith("aligned") else "any"
+
+
 def cards(result: list[dict[str, Any]]) -> list[str]:
     """Profiles of one card on members measured on another."""
     rows = [
@@ -421,21 +436,19 @@ def cards(result: list[dict[str, Any]]) -> list[str]:
         "its bias | inside | inside, elsewhere | without the bias |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    narrow, wide, members = 0.0, 0.0, 0
     for row in result:
-        widths = "aligned" if row["profile"].endswith("aligned") else "any"
         beyond = row["inside elsewhere"]
-        if beyond is not None and f"-{widths}" in row["set"]:
-            narrow, wide = narrow + row["members"] * row["inside"], wide + row["members"] * beyond
-            members += row["members"]
         rows.append(
-            f"| {row['set']}, {row['mode']} | {widths} | {', '.join(row['cards'])} | {row['members']} | "
+            f"| {row['set']}, {row['mode']} | {_widths(row)} | {', '.join(row['cards'])} | {row['members']} | "
             f"{_percent(row['own'])} | "
             f"{_percent(row['other'])} | {100 * row['bias']:+.1f} % | {_percent(row['inside'], 0)} | "
             f"{'–' if beyond is None else _percent(beyond, 0)} | {_percent(row['without bias'])} |"
         )
-    pooled = f"Of the {members} members of a profile's widths on other cards, {_percent(narrow / members)} are inside"
-    return [*rows, "", f"{pooled} their 90 % intervals, {_percent(wide / members)} inside those for elsewhere."]
+    alike = on_other_cards(result)
+    members = sum(row["members"] for row in alike)
+    narrow, wide = (_percent(pooled(alike, share)) for share in ("inside", "inside elsewhere"))
+    told = f"Of the {members} members of a profile's widths on other cards, {narrow} are inside their 90 % intervals"
+    return [*rows, "", f"{told}, {wide} inside those for elsewhere."]
 
 
 def seconds(result: list[dict[str, Any]]) -> list[str]:

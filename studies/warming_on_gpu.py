@@ -46,9 +46,7 @@ def run_for(step: Step, seconds: float, chunk: int) -> list[tuple[float, int]]:
     """Moments and the steps done by then, chunk by chunk."""
     marks, done = [(time.monotonic(), 0)], 0
     while marks[-1][0] - marks[0][0] < seconds:
-        for _ in range(chunk):
-            step.run()
-        step.wait()
+        step.repeat(chunk)
         done += chunk
         marks.append((time.monotonic(), done))
     return marks
@@ -56,12 +54,9 @@ def run_for(step: Step, seconds: float, chunk: int) -> list[tuple[float, int]]:
 
 def chunk_of(step: Step, seconds: float) -> int:
     """Steps that take about so long, from three of them."""
-    step.run()
-    step.wait()
+    step.repeat(1)
     start = time.monotonic()
-    for _ in range(3):
-        step.run()
-    step.wait()
+    step.repeat(3)
     return max(1, round(3 * seconds / (time.monotonic() - start)))
 
 

@@ -15,6 +15,7 @@ from studies.bundles import FIRST, INPUT, bundle, cnn5, described, families
 from studies.experiments import DATA as RECORDED
 from studies.experiments import PLANS
 from studies.freshness import RESULTS
+from studies.tables import on_other_cards, pooled
 
 from ampere_energy.bundled import about as shelf
 from ampere_energy.bundled.about import ROOT, About, Widths, bundles, entries, load_bundled
@@ -192,10 +193,8 @@ def test_elsewhere_adds_the_card_and_the_host_to_the_interval(level: float) -> N
 def test_what_other_cards_add_is_what_was_measured() -> None:
     """Where intervals are for other cards, they hold about nine in ten of the members measured there."""
     rows = json.loads(RESULTS.read_text())["cards"]["result"]
-    widths = [(row, "aligned" if row["profile"].endswith("aligned") else "any") for row in rows]
-    alike = [row for row, own in widths if row["inside elsewhere"] is not None and f"-{own}" in row["set"]]
-    held = sum(row["members"] * row["inside elsewhere"] for row in alike) / sum(row["members"] for row in alike)
-    assert 0.85 <= held <= 0.95
+    alike = on_other_cards(rows)
+    assert 0.85 <= pooled(alike, "inside elsewhere") <= 0.95
     captured = [row["bias"] for row in alike if row["mode"] == "graph" and not row["set"].startswith("har-any")]
     assert 0.7 * CARD <= math.sqrt(statistics.fmean(bias**2 for bias in captured)) <= 1.3 * CARD
 

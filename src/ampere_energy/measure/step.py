@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,10 +42,6 @@ multiplies saturated numbers takes a quarter less power.
 """
 _GRADIENT = 1e-3
 """Size of the gradients that what follows a block hands back: small, as in training."""
-_ISSUES = 7
-_REPLAYS = 10
-_FEW = 3
-_ENOUGH_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -71,6 +64,12 @@ class Step:
         """Waits until the device is done."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+
+    def repeat(self, count: int) -> None:
+        """Runs so many steps, and waits until the device is done."""
+        for _ in range(count):
+            self.run()
+        self.wait()
 
 
 def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
@@ -300,64 +299,6 @@ def captured(step: Step) -> Step:
     with torch.cuda.graph(graph, stream=side if step.prepare is not None else None):
         step.run()
     return Step(graph.replay, step.module, step.device)
-
-
-def issue_s(step: Step) -> float:
-    """Median seconds the host takes to issue one step.
-
-    The first steps of all are slower, and so is the first after a wait; one soon after another may instead have to
-    wait for a place in the device's queue. So the host is warmed up, and the faster of the two is taken.
-    """
-    start = time.perf_counter()
-    step.run()
-    step.wait()
-    count = _often(time.perf_counter() - start, _ISSUES)
-    for _ in range(count - 1):
-        step.run()
-    first, second = [], []
-    for _ in range(count):
-        step.wait()
-        start = time.perf_counter()
-        step.run()
-        between = time.perf_counter()
-        step.run()
-        first.append(between - start)
-        second.append(time.perf_counter() - between)
-    step.wait()
-    return min(statistics.median(first), statistics.median(second))
-
-
-def device_s(step: Step) -> float:
-    """Seconds of one step on the device, from a few of them in a row: events on CUDA, clocks elsewhere.
-
-    Of a CPU it is what the step itself computes: on a machine that does other things as well, the wall clock goes on
-    while it waits for its turn.
-    """
-    start = time.perf_counter()
-    step.run()
-    step.wait()
-    once_s = time.perf_counter() - start
-    if step.device.type != "cuda":
-        wall, own = [], []
-        for _ in range(_REPLAYS):
-            start, before = time.perf_counter(), time.process_time()
-            step.run()
-            wall.append(time.perf_counter() - start)
-            own.append(time.process_time() - before)
-        return min(statistics.median(wall), statistics.median(own))  # the latter counts all threads
-    count = _often(once_s, _REPLAYS)
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    begin.record()
-    for _ in range(count):
-        step.run()
-    end.record()
-    step.wait()
-    return float(begin.elapsed_time(end)) / 1e3 / count
-
-
-def _often(step_s: float, most: int) -> int:
-    """How often to run a step to time it: a few long ones tell as much as many short ones."""
-    return max(_FEW, min(most, math.ceil(_ENOUGH_S / step_s)))
 
 
 def _optimizer(parameters: list[nn.Parameter], training: Training, device: torch.device) -> torch.optim.Optimizer:

@@ -49,7 +49,7 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
         spans, counts = _run(step, recorder, iterations, procedure.windows if not windows else 1)
         lasted_s = spans[-1][1] - spans[-1][0]
         if lasted_s < _LONG * recorder.info.tick_s:
-            _repeat(step, math.ceil(_AFTER * recorder.info.tick_s * counts[-1] / lasted_s))
+            step.repeat(math.ceil(_AFTER * recorder.info.tick_s * counts[-1] / lasted_s))
         found += recorder.over(spans)
         spent = zip(found[-len(spans) :], spans, counts, strict=True)
         windows += [_window(over, end - begin, count) for over, (begin, end), count in spent]
@@ -116,7 +116,7 @@ def _run(step: Step, recorder: Recorder, iterations: int, count: int) -> tuple[l
     for _ in range(count):
         done, asked = 0, iterations
         while done < asked:
-            _repeat(step, asked - done)
+            step.repeat(asked - done)
             done, lasted_s = asked, time.monotonic() - marks[-1]
             if lasted_s < least_s:
                 asked += math.ceil(done * (least_s - lasted_s) / lasted_s) if lasted_s > 0 else done
@@ -125,17 +125,11 @@ def _run(step: Step, recorder: Recorder, iterations: int, count: int) -> tuple[l
     return list(pairwise(marks)), counts
 
 
-def _repeat(step: Step, count: int) -> None:
-    for _ in range(count):
-        step.run()
-    step.wait()
-
-
 def _keep_warm(step: Step) -> None:
     """Undoes the pause in which the meter was asked: a device that waited starts cooler and slower."""
     end_s = time.monotonic() + _REWARM_S
     while time.monotonic() < end_s:
-        _repeat(step, 1)
+        step.repeat(1)
 
 
 def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
@@ -146,10 +140,10 @@ def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
 
 def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[float, bool]:
     """Seconds of one step once warm, and whether it was steady; of none, those of the second step."""
-    _repeat(step, 1)
+    step.repeat(1)
     start_s = time.monotonic()
     if not procedure.warm_up_s:
-        _repeat(step, 1)
+        step.repeat(1)
         return time.monotonic() - start_s, True
     chunk_s = procedure.warm_up_s / 10
     if procedure.steady_power:
@@ -159,7 +153,7 @@ def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[floa
     looks = 0
     while True:
         begin = recorder.mark()
-        _repeat(step, count)
+        step.repeat(count)
         end = recorder.mark()
         per_step_s = (end - begin) / count
         if end - begin >= 0.8 * chunk_s:

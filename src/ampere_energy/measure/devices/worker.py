@@ -22,7 +22,8 @@ from ampere_energy.errors import AmpereError, MeterError, ModelError
 from ampere_energy.measure.measurement import Procedure, Workload
 from ampere_energy.measure.memory import hand_back, hand_back_much
 from ampere_energy.measure.meters.recorder import Recorder, open_recorder
-from ampere_energy.measure.step import captured, device_s, issue_s, training_step
+from ampere_energy.measure.step import captured, training_step
+from ampere_energy.measure.timing import device_s, issue_s
 from ampere_energy.measure.windows import idle_w, measure_windows
 from ampere_energy.model.training import Mode
 from ampere_energy.plain import decode, encode

@@ -30,9 +30,8 @@ LEAST_TICKS = 3
 _Z95 = 1.96
 NEIGHBOURS = 10
 _IRREGULAR = 0.02  # of a tick, by which it may be early or late
-_UNIFORM_OF_IQR = (
-    1.6  # half the width of the uniform distribution as wide as a median's error, of the quartiles' distance
-)
+_UNIFORM_OF_IQR = 1.6
+"""Half the width of a uniform distribution that scatters as a median does, × √n, in distances of the quartiles."""
 
 
 @dataclass(frozen=True)
