@@ -430,8 +430,3 @@ def test_variants_that_cannot_be(make: Callable[[Block, Block], Variant], messag
 
 def _adamw_twin(block: Block) -> Block:
     return replace(block, kind=replace(block.kind, training=replace(block.kind.training, optimizer=Optimizer.ADAMW)))
-
-
-@pytest.mark.parametrize(("step_s", "count"), [(1e-5, 10), (2e-3, 5), (0.5, 3)])
-def test_long_steps_are_timed_a_few_times(step_s: float, count: int) -> None:
-    assert steps._often(step_s, 10) == count

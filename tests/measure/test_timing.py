@@ -32,3 +32,8 @@ def test_a_cpu_step_is_timed_by_what_it_computes() -> None:
         time.sleep(0.01)
 
     assert timing.device_s(Step(run, nn.Identity(), CPU)) == pytest.approx(0.002, rel=0.25)
+
+
+@pytest.mark.parametrize(("step_s", "count"), [(1e-5, 10), (2e-3, 5), (0.5, 3)])
+def test_long_steps_are_timed_a_few_times(step_s: float, count: int) -> None:
+    assert timing._often(step_s, 10) == count
