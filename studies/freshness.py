@@ -12,7 +12,10 @@ METERS = "src/ampere_energy/measure/meters"
 FITTED = ("physics", "slow", "kernels", "observed", "rows", "posterior", "host", "nets", "learn")
 ENGINE = tuple(f"src/ampere_energy/fit/{name}.py" for name in FITTED)
 GUIDED = (
-    *(f"src/ampere_energy/fit/{name}.py" for name in ("guide", "guided", "opening", "points", "rules", "scope")),
+    *(
+        f"src/ampere_energy/fit/{name}.py"
+        for name in ("costs", "guide", "guided", "opening", "points", "rules", "scope")
+    ),
     "src/ampere_energy/measure/devices/simulated.py",
 )
 PARSING = ("blocks", "objective", "parse", "pieces", "program", "recipes", "record")

@@ -24,7 +24,7 @@ from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Workload, run_as
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model import variants
-from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode
@@ -326,18 +326,36 @@ def alone(request: Request) -> bool:
 def test_a_whole_costs_what_wholes_cost() -> None:
     campaign = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False)
     device = SimulatedDevice()
-    assert set(campaign._costs(0).values()) == {2.0, 0.1}
+    assert {cost.of(1e-3) for cost in campaign._costs(0).values()} == {2.0, 0.1}
     for request in campaign.opening.requests:
         record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
         campaign.tell(replace(record, cost_s=(1.5 if alone(request) else 4.0) if request.metered else 0.05))
     first = device.time(campaign.opening.requests[0].workload)
     campaign.tell(replace(first, cost_s=9.0))  # the first of all loads libraries
-    assert campaign._costs(len(campaign._records)) == {
+    assert {of: cost.of(1e-3) for of, cost in campaign._costs(len(campaign._records)).items()} == {
         (False, True): 1.5,
         (False, False): 0.05,
         (True, True): 4.0,
         (True, False): 0.1,
     }
+
+
+def test_what_takes_longer_is_offered_for_more() -> None:
+    """Where one convolution is slow at some widths, a timing there costs as much as ten elsewhere."""
+    campaign, device = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False), SimulatedDevice()
+    for request in campaign.opening.requests:
+        record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
+        step_s = device.true_time_s(request.workload.blocks)  # type: ignore[union-attr]
+        campaign.tell(replace(record, cost_s=2.0 if request.metered else 0.02 + 1000 * step_s))
+    count, known = len(campaign._records), campaign.fit()
+    assert known is not None
+    bounds = [[tuple(r[0] for r in domain), tuple(r[-1] for r in domain)] for domain in campaign.scope.domains.values()]
+    nets = [((kind, point),) for kind, own in enumerate(bounds) for point in own]
+    for offer in campaign._offers(count, known, [(net, False) for net in nets]):
+        ((kind, point),) = offer.net
+        step_s = device.true_time_s([Block("", campaign.scope.kinds[kind], point)])
+        usual_s = campaign._costs(count)[False, False].usual_s
+        assert offer.cost_s == pytest.approx(max(usual_s, 0.02 + 1000 * step_s), rel=0.1)
 
 
 def test_rounds_grow_as_timings_pile_up_and_seconds_are_what_limits_them() -> None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import itertools
 import random
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
+from ampere_energy.fit.costs import Cost, cost, steps_s
 from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import NetFit
@@ -254,7 +254,7 @@ class Guided:
             points = [[anywhere(domain, draw) for _ in tried] for domain in self.scope.domains.values()]
             widths = [anywhere(self.scope.axes, draw) for _ in range(_TRIED_WHOLE)]
         requests = self._requests(start, [[*own, *self._latest(start, i)] for i, own in enumerate(points)], widths)
-        offers = self._offers(start, requests)
+        offers = self._offers(start, known, requests)
         single = self.rules.rule is not Rule.MEMBERS
         fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
         issued = self._issued(draw)
@@ -279,7 +279,7 @@ class Guided:
         some = zip(points, self.scope.domains.values(), strict=True)
         even = [[rounded(point, domain) for point in own[::EVERY]] for own, domain in some]
         requests = self._requests(start, even, [rounded(widths, self.scope.axes) for widths in members[::EVERY]])
-        return best(known, self.round_questions, self._offers(start, requests), count), requests
+        return best(known, self.round_questions, self._offers(start, known, requests), count), requests
 
     def _latest(self, start: int, kind: int) -> list[Point]:
         """Where a kind was measured last, to be measured again."""
@@ -301,9 +301,13 @@ class Guided:
                 requests[self.scope.member(widths), True] = Request(self.scope.captured(whole))
         return {asked: r for asked, r in requests.items() if asked[0] not in failed and asked not in taken}
 
-    def _offers(self, start: int, requests: Iterable[tuple[Net, bool]]) -> list[Offer]:
-        costs = self._costs(start)
-        return [Offer(net, metered, costs[len(net) > 1, metered]) for net, metered in sorted(requests)]
+    def _offers(self, start: int, known: NetFit, requests: Iterable[tuple[Net, bool]]) -> list[Offer]:
+        costs, asked = self._costs(start), sorted(requests)
+        times = steps_s(known, [net for net, _ in asked])
+        return [
+            Offer(net, metered, costs[len(net) > 1, metered].of(step_s))
+            for (net, metered), step_s in zip(asked, times, strict=True)
+        ]
 
     def _issued(self, draw: random.Random) -> list[Request]:
         """A member whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone."""
@@ -312,10 +316,11 @@ class Guided:
         whole = self.scope.whole(anywhere(self.scope.axes, draw))
         return [Request(whole, False)] if whole is not None else []
 
-    def _costs(self, count: int) -> dict[tuple[bool, bool], float]:
-        """Seconds that measuring takes, by whether it is of a whole and whether it is metered."""
-        spent: dict[tuple[bool, bool], list[float]] = {}
+    def _costs(self, count: int) -> dict[tuple[bool, bool], Cost]:
+        """What measuring takes, by whether it is of a whole and whether it is metered."""
+        spent: dict[tuple[bool, bool], list[tuple[float, float]]] = {of: [] for of in _MEASURED}
+        waits = self.scope.spec.training.mode.waits
         for net, record in self._records[:count]:
-            spent.setdefault((len(net) > 1, isinstance(record, Measurement)), []).append(record.cost_s)
-        known = {of: statistics.median(costs) for of, costs in spent.items() if sum(costs) > 0}
-        return {(whole, metered): known.get((whole, metered), _USUAL_COST[metered]) for whole, metered in _MEASURED}
+            if (seen := observation(net, record, 0.0, waits)) is not None:
+                spent[len(net) > 1, isinstance(record, Measurement)].append((seen.time_s, record.cost_s))
+        return {(whole, metered): cost(own, _USUAL_COST[metered]) for (whole, metered), own in spent.items()}
