@@ -22,8 +22,9 @@ from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.zoo.families import family
 from ampere_energy.plain import encode
 from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import Experiment, Part, Recorded
+from ampere_energy.predict.experiment import Experiment, Part
 from ampere_energy.predict.many import estimate_many
+from ampere_energy.predict.recorded import Recorded
 from studies.experiments import DATA, packed
 
 FIRST = DATA / "h200-cnn5" / "ampere"

@@ -17,7 +17,7 @@ from ampere_energy.errors import CoverageError
 from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.predict.estimate import Estimate, estimate
 from ampere_energy.predict.evaluate import Member, Prediction, Score, Trials, rescore, score
-from ampere_energy.predict.experiment import Recorded, load
+from ampere_energy.predict.recorded import Recorded, load
 from studies.experiments import DATA, packed
 
 OTHERS = DATA / "h200-cards"

@@ -31,7 +31,8 @@ from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Phase, Variant, alone
 from ampere_energy.predict.evaluate import Trials, rescore
-from ampere_energy.predict.experiment import Part, Recorded, load
+from ampere_energy.predict.experiment import Part
+from ampere_energy.predict.recorded import Recorded, load
 from ampere_energy.show.plainly import evaluation_json
 from studies.freshness import ROOT
 

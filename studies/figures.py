@@ -26,7 +26,8 @@ from ampere_energy.model.blocks import Kind
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.predict.evaluate import Trials, rescore, score
-from ampere_energy.predict.experiment import Part, Recorded, load
+from ampere_energy.predict.experiment import Part
+from ampere_energy.predict.recorded import Recorded, load
 from ampere_energy.show.plot import Axis, Cell, Mark, Series, bars, cdf, heat, lines, scatter
 from studies import case
 from studies.experiments import DEPTHS, PLANS, grown

@@ -81,7 +81,10 @@ TESTED = {
         *ENGINE,
         *GUIDED,
         *(f"src/ampere_energy/fit/{name}.py" for name in ("gp", "paper", "steps")),
-        *(f"src/ampere_energy/predict/{name}.py" for name in ("baselines", "estimate", "evaluate", "experiment")),
+        *(
+            f"src/ampere_energy/predict/{name}.py"
+            for name in ("baselines", "estimate", "evaluate", "experiment", "recorded")
+        ),
         *EXPERIMENTS,
     ),
     "cards": (
@@ -90,7 +93,7 @@ TESTED = {
         *ENGINE,
         *GUIDED,
         "src/ampere_energy/fit/steps.py",
-        *(f"src/ampere_energy/predict/{name}.py" for name in ("estimate", "evaluate", "experiment")),
+        *(f"src/ampere_energy/predict/{name}.py" for name in ("estimate", "evaluate", "experiment", "recorded")),
         *BUNDLED,
         *CARDS,
         *(name for name in EXPERIMENTS if name.startswith("data/h200/")),
@@ -100,7 +103,7 @@ TESTED = {
         *ENGINE,
         *GUIDED,
         "src/ampere_energy/fit/steps.py",
-        *(f"src/ampere_energy/predict/{name}.py" for name in ("estimate", "evaluate", "experiment")),
+        *(f"src/ampere_energy/predict/{name}.py" for name in ("estimate", "evaluate", "experiment", "recorded")),
         *(name for name in EXPERIMENTS if name.startswith("data/h200/")),
     ),
     "search": (

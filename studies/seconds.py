@@ -12,7 +12,8 @@ from typing import Any
 
 from ampere_energy.measure.measurement import Measurement
 from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import Part, Recorded
+from ampere_energy.predict.experiment import Part
+from ampere_energy.predict.recorded import Recorded
 from studies.experiments import packed
 
 APART_S = 10.0

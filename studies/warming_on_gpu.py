@@ -29,7 +29,8 @@ from ampere_energy.measure.step import Step, training_step
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.plain import encode
-from ampere_energy.predict.experiment import Part, load
+from ampere_energy.predict.experiment import Part
+from ampere_energy.predict.recorded import load
 from studies.experiments import DATA
 
 SETS = ("cnn5-any", "har-any", "lstm-any", "resnet-any", "transformer-aligned", "resnet_10-any", "lenet5-any")

@@ -14,7 +14,8 @@ from ampere_energy.measure.measurement import POINT
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.training import Training
 from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import Part, drawn, load, record
+from ampere_energy.predict.experiment import Part, drawn, record
+from ampere_energy.predict.recorded import load
 
 
 @pytest.fixture(scope="module")

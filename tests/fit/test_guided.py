@@ -349,7 +349,9 @@ def test_what_takes_longer_is_offered_for_more() -> None:
         campaign.tell(replace(record, cost_s=2.0 if request.metered else 0.02 + 1000 * step_s))
     count, known = len(campaign._records), campaign.fit()
     assert known is not None
-    bounds = [[tuple(r.low for r in domain), tuple(r.high for r in domain)] for domain in campaign.scope.domains.values()]
+    bounds = [
+        [tuple(r.low for r in domain), tuple(r.high for r in domain)] for domain in campaign.scope.domains.values()
+    ]
     nets = [((kind, point),) for kind, own in enumerate(bounds) for point in own]
     for offer in campaign._offers(count, known, [(net, False) for net in nets]):
         ((kind, point),) = offer.net

@@ -19,7 +19,7 @@ from ampere_energy.fit.slow import slow_blocks
 from ampere_energy.fit.steps import steps
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import WidthRange
-from ampere_energy.predict.experiment import load
+from ampere_energy.predict.recorded import load
 
 WIDE = WidthRange(1, 256)
 SUBJECTS = (

@@ -18,7 +18,8 @@ from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import MEMBER, Experiment, Part, as_captured, drawn, fitted, load, record
+from ampere_energy.predict.experiment import MEMBER, Experiment, Part, drawn, record
+from ampere_energy.predict.recorded import as_captured, fitted, load
 
 MODELS = 5
 QUICK = (Part.CAMPAIGN, Part.MEMBERS)

@@ -89,7 +89,7 @@ def _recorded(family_name: str, folder: Path, level: float) -> list[Trials]:
     """The experiments in a folder, or in folders of it."""
     from ampere_energy.model.zoo.families import family as find_family
     from ampere_energy.predict.evaluate import rescore
-    from ampere_energy.predict.experiment import load
+    from ampere_energy.predict.recorded import load
 
     wanted = None if family_name == "all" else find_family(family_name).name
     folders = sorted(path.parent for path in folder.glob("**/experiment.json"))
@@ -139,7 +139,8 @@ def _recorded_now(
 ) -> list[Trials]:
     """The experiment in a folder, after what its logs lack has been measured."""
     from ampere_energy.predict.evaluate import rescore
-    from ampere_energy.predict.experiment import Part, load, record
+    from ampere_energy.predict.experiment import Part, record
+    from ampere_energy.predict.recorded import load
 
     wanted = [choice(Part, name, "--parts") for name in parts.split(",")] if parts else list(Part)
     if busy := busy_words(device):

@@ -318,7 +318,9 @@ class Guided:
 
     def _costs(self, count: int) -> dict[tuple[bool, bool], Cost]:
         """What measuring takes, by whether it is of a whole and whether it is metered."""
-        spent: dict[tuple[bool, bool], list[tuple[float, float]]] = {of: [] for of in _MEASURED}
+        spent: dict[tuple[bool, bool], list[tuple[float, float]]] = {
+            (whole, metered): [] for whole, metered in _MEASURED
+        }
         waits = self.scope.spec.training.mode.waits
         for net, record in self._records[:count]:
             if (seen := observation(net, record, 0.0, waits)) is not None:

@@ -27,7 +27,8 @@ from ampere_energy.model.variants import lessons
 from ampere_energy.model.zoo.families import family
 from ampere_energy.predict.baselines import by_operators, by_time, by_work
 from ampere_energy.predict.estimate import estimate
-from ampere_energy.predict.experiment import ROUNDS, Part, Recorded, fitted, spent_j
+from ampere_energy.predict.experiment import ROUNDS, Part
+from ampere_energy.predict.recorded import Recorded, fitted, spent_j
 
 ALIGNED = 8
 """Widths that are all multiples of this are called aligned."""

@@ -4,7 +4,7 @@
            campaign.jsonl     AMPERE's campaign; campaign.json: how long it took in all
            members.jsonl      the members, in rounds some time apart
            short.jsonl        the same members, a few cold steps each
-           operators.jsonl    forward, backward and update of blocks, each by itself
+           operators.jsonl    phases of blocks, each by itself: metered at some widths, timed at more
            paper.jsonl        the paper's campaign
            refined.jsonl      blocks, and where they were not enough the whole, measured for the sake of some members
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import statistics
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -27,21 +27,16 @@ from pathlib import Path
 from ampere_energy.errors import FileError, RequestError
 from ampere_energy.fit.campaign import profile, refine
 from ampere_energy.fit.guided import Guided
-from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.points import drawn as drawn_points
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.profile import load as saved_profile
-from ampere_energy.fit.references import collect
 from ampere_energy.fit.rules import Rules, Status
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import (
     POINT,
-    Measurement,
     MeterInfo,
     Procedure,
-    Record,
-    Timing,
     point_of,
-    run_as,
     same_setting,
 )
 from ampere_energy.measure.store import MeasurementLog
@@ -58,6 +53,8 @@ MEMBER = replace(POINT, windows=1, ticks=5, warm_up_s=1.0)
 SHORT = Procedure(windows=1, ticks=4, window_s=0.0, warm_up_s=0.0, iterations=20)
 """Twenty steps, as somebody does who has the device at hand and a minute; more where the counter needs them."""
 _PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+_BETWEEN = 8
+"""At how many widths besides phases are timed: a polynomial of widths needs more than the corners."""
 
 
 class Part(StrEnum):
@@ -170,7 +167,7 @@ def record(
             for seen in before:
                 same_setting(seen, learnt.device, learnt.meter)
             for number, (workload, procedure) in enumerate(asked[len(before) :], start=len(before) + 1):
-                found = device.measure(workload, procedure)
+                found = device.time(workload) if procedure is None else device.measure(workload, procedure)
                 same_setting(found, learnt.device, learnt.meter)
                 log.append(found)
                 observe(part, f"{number} of {len(asked)}")
@@ -179,7 +176,7 @@ def record(
 def _keep(experiment: Experiment, folder: Path) -> None:
     path = folder / "experiment.json"
     if path.exists():
-        kept = _experiment(folder)
+        kept = read(folder)
         for name in (field.name for field in fields(Experiment)):
             if (before := getattr(kept, name)) != (now := getattr(experiment, name)):
                 told = f"of {len(before)}, not {len(now)}" if name == "members" else f"of {before}, not {now}"
@@ -189,7 +186,8 @@ def _keep(experiment: Experiment, folder: Path) -> None:
     path.write_text(json.dumps(encode(experiment), indent=1) + "\n")
 
 
-def _experiment(folder: Path) -> Experiment:
+def read(folder: Path) -> Experiment:
+    """What is asked in a folder."""
     path = folder / "experiment.json"
     if not path.exists():
         raise FileError(f"there is no experiment in {folder}", "record one: ampere evaluate FAMILY --device … --record")
@@ -227,13 +225,15 @@ def _campaign(
 
 def _asked(
     part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[WidthRange], meter: MeterInfo
-) -> Iterator[tuple[ModelRef | Variant, Procedure]]:
+) -> Iterator[tuple[ModelRef | Variant, Procedure | None]]:
+    """What a part measures, in order; what has no procedure is timed."""
     if part is Part.OPERATORS:
-        campaign = Guided(spec, ranges, Rules(), False)
-        for kind, domain in campaign.scope.domains.items():
-            for point in _corners(domain):
-                for phase in _PHASES:
-                    yield Variant((Block("subject", kind, point),), phase=phase), point_of(meter)
+        domains = Guided(spec, ranges, Rules(), False).scope.domains
+        for places, procedure in ((_corners, point_of(meter)), (_between, None)):
+            for kind, domain in domains.items():
+                for point in places(domain):
+                    for phase in _PHASES:
+                        yield Variant((Block("subject", kind, point),), phase=phase), procedure
         return
     rounds, procedure = (ROUNDS, MEMBER) if part is Part.MEMBERS else (1, SHORT)
     for _ in range(rounds):
@@ -244,6 +244,12 @@ def _asked(
 def _corners(domain: Domain) -> list[Point]:
     """Points that show how a kind's cost follows its widths: all small, all middling, all large."""
     return list(dict.fromkeys(tuple(r[place * (len(r) - 1) // 2] for r in domain) for place in range(3)))
+
+
+def _between(domain: Domain) -> list[Point]:
+    """Some other points."""
+    found = drawn_points(domain, _BETWEEN, random.Random(f"operators:{domain}"))
+    return [point for point in found if point not in _corners(domain)]
 
 
 def _refined(
@@ -279,102 +285,3 @@ def _paper(
         method="paper",
         observe=lambda status: observe(Part.PAPER, status),
     )
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What an experiment's folder holds."""
-
-    experiment: Experiment
-    wall_s: float | None
-    parts: dict[Part, list[Record]]
-
-    @property
-    def modes(self) -> list[Mode]:
-        """The modes that its members were measured in."""
-        own = self.experiment.training.mode
-        members = [r for r in self.parts[Part.MEMBERS] if isinstance(r, Measurement)]
-        captured = bool(members) and all(r.busy for r in members)
-        return [own, Mode.GRAPH] if own is Mode.EAGER and captured else [own]
-
-    def records(self, part: Part, mode: Mode) -> list[Record]:
-        """A part's records, as they are in a mode."""
-        found = self.parts.get(part, [])
-        if mode is self.experiment.training.mode:
-            return found
-        captured = (as_captured(record) for record in found)
-        return [record for record in captured if record is not None]
-
-    def campaign(self, mode: Mode) -> tuple[Guided, list[Record]]:
-        """AMPERE's campaign in a mode, having seen all that it measured, and these records."""
-        spec, ranges = self.experiment.scope(mode)
-        found = self.records(Part.CAMPAIGN, mode)
-        captures = mode is Mode.EAGER and any(
-            isinstance(r.workload, Variant) and r.workload.training.mode is Mode.GRAPH for r in found
-        )
-        largest = replace(self.experiment.ref(self.experiment.zoo.largest), training=spec.training)
-        campaign = Guided(spec, ranges, Rules(), captures, largest)
-        for seen in found:
-            campaign.tell(seen)
-        return campaign, found
-
-    def profile(self, campaign: Guided, records: Sequence[Record], twin: NetFit | None = None) -> Profile:
-        """What a campaign's records gave; `twin` is what they gave in another mode."""
-        first = next(r for r in self.parts[Part.CAMPAIGN] if isinstance(r, Measurement))
-        nets = fitted(campaign, len(records), twin)
-        return Profile(
-            self.experiment.family, "ampere", first.device, first.meter, campaign.scope.spec.training, True,
-            len(records), sum(r.cost_s for r in records), first.recorded_at, nets=nets,
-            references=collect(campaign.scope.kinds, nets) if nets is not None else (),
-        )  # fmt: skip
-
-    def by_member(self, part: Part, mode: Mode) -> list[list[Measurement]]:
-        """The measurements of each member, in the order they were made."""
-        found = [r for r in self.records(part, mode) if isinstance(r, Measurement)]
-        count = len(self.experiment.members)
-        return [found[place::count] for place in range(count)]
-
-
-def load(folder: Path) -> Recorded:
-    """What was recorded in a folder, packed or not."""
-    experiment = _experiment(folder)
-    about = folder / "campaign.json"
-    told = parse_json(about.read_bytes(), str(about)) if about.exists() else {}
-    logs = {part: MeasurementLog(folder / f"{part}.jsonl") for part in Part}
-    parts = {part: log.read() for part, log in logs.items() if log.exists()}
-    if not parts.get(Part.CAMPAIGN) or not parts.get(Part.MEMBERS):
-        raise FileError(f"the experiment in {folder} is not finished", "go on with ampere evaluate --record")
-    return Recorded(experiment, told.get("wall_s"), parts)
-
-
-def fitted(campaign: Guided, records: int, twin: NetFit | None = None, before: NetFit | None = None) -> NetFit | None:
-    """What a campaign learnt of its records; or what its twin did, the host apart, if it saw the same.
-
-    Eager steps and captured ones keep the device equally busy, and that is all that hyperparameters are learnt from.
-    """
-    if twin is not None and campaign.scope.spec.training.mode is Mode.GRAPH:
-        seen = tuple(campaign.observations(records))
-        if [replace(o, host_s=None, wall_s=None) for o in twin.observations] == list(seen):
-            return replace(twin, subjects=campaign.scope.subjects, observations=seen, host=None)
-    return campaign.fit(before)
-
-
-def as_captured(record: Record) -> Record | None:
-    """An eager record as one of the captured step; None where it was not captured."""
-    if record.workload.training.mode is Mode.GRAPH:
-        return record
-    other = run_as(record.workload, Mode.GRAPH)
-    if isinstance(record, Timing):
-        return replace(record, workload=other) if record.captured or record.infeasible else None
-    if record.infeasible is not None:
-        return replace(record, workload=other)
-    return replace(record, workload=other, windows=record.busy, busy=(), host_s=None) if record.busy else None
-
-
-def spent_j(records: Sequence[Record]) -> float:
-    """About how many joules measuring took: while metered what the windows show, else what the idle device takes."""
-    metered = [r for r in records if isinstance(r, Measurement) and r.windows]
-    idle = [r.idle_w for r in metered if r.idle_w is not None]
-    rest_w = statistics.median(idle) if idle else 0.0
-    watts = {id(r): r.energy_j / r.time_s for r in metered}
-    return sum(watts.get(id(r), rest_w) * r.cost_s for r in records)

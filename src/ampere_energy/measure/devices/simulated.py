@@ -80,7 +80,7 @@ class SimulatedDevice:
 
     def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
         """The true cost of the workload with fresh noise, the same again for the same order of asking."""
-        blocks, share = _blocks(workload), _SHARES[workload.phase] if isinstance(workload, Variant) else 1.0
+        blocks, share = _blocks(workload), _share(workload)
         repeat = self._asked[workload] = self._asked.get(workload, -1) + 1
         noise = random.Random(f"{self.seed}:{workload}:{repeat}")
         energy_j, time_s = share * self.true_energy_j(blocks), share * self.true_time_s(blocks)
@@ -96,7 +96,7 @@ class SimulatedDevice:
         """The true time of the workload with fresh noise."""
         repeat = self._asked[workload] = self._asked.get(workload, -1) + 1
         noise = random.Random(f"{self.seed}:{workload}:{repeat}:time")
-        time_s = self.true_time_s(_blocks(workload)) * max(0.1, noise.gauss(1, self.noise))
+        time_s = _share(workload) * self.true_time_s(_blocks(workload)) * max(0.1, noise.gauss(1, self.noise))
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return Timing(workload, self.info, time_s, None, True, 0.0, now)
 
@@ -149,6 +149,10 @@ def fill_of(block: Block) -> float:
     if isinstance(kind, Fragment):
         return math.prod(block.point) ** (1 / len(block.point)) if block.point else 64.0
     return math.sqrt(kind.width_in(block.point) * kind.width_out(block.point))
+
+
+def _share(workload: Workload) -> float:
+    return _SHARES[workload.phase] if isinstance(workload, Variant) else 1.0
 
 
 def _blocks(workload: Workload) -> tuple[Block, ...]:
