@@ -88,7 +88,7 @@ def first(mode: Mode) -> tuple[Profile, Path]:
     [record] = json.loads(about.read_text())
     members = tuple(tuple(trial["widths"]) for trial in record["trials"])
     asked = Experiment("cnn5", INPUT, 1, Training(INPUT[0], mode=mode), members, record["profile_s"])
-    recorded = Recorded(asked, None, {Part.CAMPAIGN: MeasurementLog(FIRST / f"{mode}-campaign.jsonl").read()})
+    recorded = Recorded(asked, None, {Part.CAMPAIGN: MeasurementLog(FIRST / f"{mode}-campaign.jsonl").read()}, "")
     return recorded.profile(*recorded.campaign(mode)), about
 
 

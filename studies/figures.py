@@ -177,7 +177,7 @@ def _errors(folder: Path, names: Sequence[str], title: str) -> str:
     series = []
     for tint, method in enumerate(shown):
         scores = [(x, 100 * score(t, method).mape) for x, (_, t) in enumerate(sets) if method in t.methods]
-        series.append(Series(method, [Mark(x, y, label=f"{y:.1f} %") for x, y in scores], tint=tint % 7))
+        series.append(Series(method, [Mark(x, y, label=f"{y:.1f} %") for x, y in scores], tint=tint))
     return bars(title, [name for name, _ in sets], series, Axis("mean absolute error", "%", zero=True))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ampere_energy.model.objective import Inputs
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool")
+_MOST_MEMORY = 0.25
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,9 @@ def load(ref: ModelRef) -> Loaded:
     """The module a reference names, with inputs: the factory's own, or random ones of the shapes given."""
     import torch
 
+    for shape in (ref.input, *(spec.shape for spec in ref.inputs)):
+        _check_size(shape)
+
     if ref.pruned is not None:
         return _pruned(ref)
     made = _made(ref)
@@ -146,6 +151,16 @@ def load(ref: ModelRef) -> Loaded:
     if not all(isinstance(t, torch.Tensor) for t in (inputs.values() if isinstance(inputs, Mapping) else inputs)):
         raise ModelError(f"{ref.source} gives inputs that are not tensors", "return (model, (tensor, …)) or a dict")
     return Loaded(module, inputs)
+
+
+def _check_size(shape: Sequence[int]) -> None:
+    """Refuses an input that would take most of the memory, before the system ends this process for it."""
+    asked, there = 4 * math.prod(shape), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if asked > _MOST_MEMORY * there:
+        raise RequestError(
+            f"--input {','.join(map(str, shape))} takes {asked / 1e9:.1f} GB and this machine has {there / 1e9:.1f}",
+            "give a smaller batch",
+        )
 
 
 def _pruned(ref: ModelRef) -> Loaded:

@@ -80,6 +80,7 @@ class Trials:
         profile_s, profile_j: what measuring them took.
         wall_s: the campaign from the start of its process to the saved profile; None where that was not timed.
         level: probability of the intervals.
+        recorded: the folder that it was scored from; None where it was measured now.
     """
 
     family: str
@@ -93,6 +94,7 @@ class Trials:
     wall_s: float | None
     level: float
     members: tuple[Member, ...]
+    recorded: str | None = None
 
     @property
     def methods(self) -> list[str]:
@@ -255,6 +257,7 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
             for widths, own, found in zip(asked.members, rounds, predictions, strict=True)
             if own
         ),
+        recorded=recorded.name,
     )
     return trials, (profile.nets, refined)
 

@@ -23,11 +23,12 @@ from ampere_energy.predict.experiment import Experiment, Part, read
 
 @dataclass(frozen=True)
 class Recorded:
-    """What an experiment's folder holds."""
+    """What an experiment's folder holds; `name` is the folder's own."""
 
     experiment: Experiment
     wall_s: float | None
     parts: dict[Part, list[Record]]
+    name: str
 
     @property
     def modes(self) -> list[Mode]:
@@ -84,7 +85,7 @@ def load(folder: Path) -> Recorded:
     parts = {part: log.read() for part, log in logs.items() if log.exists()}
     if not parts.get(Part.CAMPAIGN) or not parts.get(Part.MEMBERS):
         raise FileError(f"the experiment in {folder} is not finished", "go on with ampere evaluate --record")
-    return Recorded(experiment, told.get("wall_s"), parts)
+    return Recorded(experiment, told.get("wall_s"), parts, folder.resolve().name)
 
 
 def fitted(campaign: Guided, records: int, twin: NetFit | None = None, before: NetFit | None = None) -> NetFit | None:

@@ -149,6 +149,7 @@ def evaluation_json(sets: Sequence[Trials]) -> list[dict[str, Any]]:
     return [
         {
             "family": trials.family,
+            "recorded": trials.recorded,
             "device": trials.device.name,
             "identity": encode(trials.device),
             "mode": trials.training.mode.value,

@@ -17,19 +17,19 @@ from ampere_energy.show.scale import Axis, Scale, fit_scale
 
 STYLE = (
     "<style>:root{color-scheme:light dark;--ink:#1c2430;--dim:#667085;--line:#dfe3e8;--paper:#fff;--t0:#2f6fb3;"
-    "--t1:#c2410c;--t2:#2e8b57;--t3:#7c4dbd;--t4:#a16207;--t5:#0e7f8c;--t6:#be3455}"
+    "--t1:#c2410c;--t2:#2e8b57;--t3:#7c4dbd;--t4:#a16207;--t5:#0e7f8c;--t6:#be3455;--t7:#4b5563;--t8:#5f8a00}"
     "@media(prefers-color-scheme:dark){:root{--ink:#e6e9ee;--dim:#98a2b3;--line:#333b47;--paper:#1c2128;--t0:#6aa6e6;"
-    "--t1:#fb923c;--t2:#5cc98b;--t3:#b794f4;--t4:#e0b040;--t5:#4fc3d0;--t6:#f2789a}}"
+    "--t1:#fb923c;--t2:#5cc98b;--t3:#b794f4;--t4:#e0b040;--t5:#4fc3d0;--t6:#f2789a;--t7:#aab3c2;--t8:#b5d334}}"
     ".plot{font:12px system-ui,sans-serif;fill:var(--ink)}.plot .paper{fill:var(--paper)}.plot .dim{fill:var(--dim)}"
     ".plot .head{font-size:13px;font-weight:600}.plot .grid{stroke:var(--line);fill:none}"
     ".plot .guide{stroke:var(--dim);stroke-dasharray:4 4}.plot .fill{fill:currentColor}"
     ".plot .stroke{stroke:currentColor;stroke-width:1.6;fill:none}.plot .band{fill:currentColor;opacity:.18}"
     ".plot .spot{fill:var(--paper);stroke:var(--ink)}.plot .hit{fill:currentColor;opacity:0}.plot .hit:hover{opacity:1}"
     ".t0{color:var(--t0)}.t1{color:var(--t1)}.t2{color:var(--t2)}.t3{color:var(--t3)}.t4{color:var(--t4)}"
-    ".t5{color:var(--t5)}.t6{color:var(--t6)}</style>"
+    ".t5{color:var(--t5)}.t6{color:var(--t6)}.t7{color:var(--t7)}.t8{color:var(--t8)}</style>"
 )
 NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
-TINTS = 7
+TINTS = 9
 _WIDTH, _HEIGHT = 560, 340
 _LEFT, _RIGHT, _BOTTOM = 64, 20, 44
 _LETTER = 6.6

@@ -20,7 +20,14 @@ from ampere_energy.show.units import duration, si
 LARGEST_BYTES = 2**26
 SCORES = tuple(field.name for field in fields(Score))
 _NEXT = "give a file that ampere evaluate --json printed"
-_TOLD = (("family", "{}"), ("mode", "{}"), ("device", "{}"), ("batch", "batch {}"), ("widths", "{} widths"))
+_TOLD = (
+    ("family", "{}"),
+    ("recorded", "{}"),
+    ("mode", "{}"),
+    ("device", "{}"),
+    ("batch", "batch {}"),
+    ("widths", "{} widths"),
+)
 
 
 @dataclass(frozen=True)

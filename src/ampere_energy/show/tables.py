@@ -203,6 +203,7 @@ def evaluation_table(sets: Sequence[Trials]) -> RenderableType:
 def _members(trials: Trials) -> Table:
     widths = "aligned widths" if trials.aligned else "any widths"
     about = f"{trials.training.mode}, batch {trials.training.batch}, {widths}"
+    about += f" ({trials.recorded})" if trials.recorded else ""
     table = plain_table("widths", title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
     found = trials.meter.provenance.value
     for name in ("predicted", interval(trials.level), found, "error", "inside"):
