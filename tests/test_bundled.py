@@ -232,7 +232,8 @@ HAS = "it has cnn5 at 128,3,64,64 with sgd, eager, fp32, any widths / cnn5 at 12
         (("estimate", "cnn5", "--profile", H200, "--mode", "fast"), 2, "--mode fast; choose from eager"),
         (("estimate", "cnn5", "--profile", "nvidia-h20"), 2, "or bundle is called 'nvidia-h20'; make one with ampere"),
         (("estimate", "cnn5", "--profile", "nvidia-h20"), 2, "or take a bundle: nvidia-h200"),
-        (("report", H200), 2, "nvidia-h200 is a bundle of profiles; a report is about one file"),
+        (("report", H200), 2, "profiles; name one, such as nvidia-h200/cnn5-128x3x64x64-eager: ampere profiles"),
+        (("report", f"{H200}/cnn6"), 2, "nvidia-h200 has no profile 'cnn6'; name one"),
         (("estimate", "cnn5", "--profile", H200, "--refine", "3%"), 2, "nvidia-h200 is bundled, profiled on another"),
         (("measure", "cnn5", "--add-to", H200), 2, "make your own profile on this device with ampere profile"),
         (("evaluate", "cnn5", "--profile", H200), 2, "make your own profile on this device with ampere profile"),
@@ -255,6 +256,14 @@ def test_a_profile_of_the_users_own_wins_and_a_folder_does_not(run: Run, tmp_pat
     code, _, told = run("estimate", "cnn5", "--profile", H200)
     assert code == 4
     assert "the profile was made at batch 128 with sgd in graph mode" in told
+
+
+def test_a_bundled_profile_has_a_page(run: Run, tmp_path: Path) -> None:
+    code, _, told = run("report", f"{H200}/cnn5-128x3x64x64-graph")
+    assert code == 0, told
+    page = (tmp_path / "cnn5-128x3x64x64-graph.html").read_text()
+    assert "Profile of cnn5 on cuda" in page
+    assert "NVIDIA H200" in page
 
 
 def test_profiles_lists_saved_and_bundled(run: Run, only_cnn5: Path, tmp_path: Path) -> None:

@@ -301,6 +301,7 @@ def odd(folder: Path) -> Path:
         (("numbers",), 2, "gives inputs that are not tensors"),
         (("triple",), 2, "returned tuple; return a torch.nn.Module, or (model, inputs)"),
         (("Residual", "--input", "ids:int64"), 2, "--input ids:int64; give name:type:shape, such as ids:int64:8,128"),
+        (("Residual", "--input", "90000000000,6"), 2, "--input 90000000000,6 takes 2160.0 GB and this machine has"),
         (("Residual", "--input", "a:b:c:d:e"), 2, "--input a:b:c:d:e; give name:type:shape"),
         (("Residual", "--input", "ids:int99:2,6"), 2, "an input of type int99; choose from float32"),
         (("Residual", "--input", "ids:int64:2,six"), 2, "--input 2,six; give whole numbers with commas"),

@@ -20,6 +20,7 @@ from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.predict.evaluate import rescore, score
 from ampere_energy.predict.experiment import MEMBER, Experiment, Part, drawn, record
 from ampere_energy.predict.recorded import as_captured, fitted, load
+from ampere_energy.show.plainly import evaluation_json
 
 MODELS = 5
 QUICK = (Part.CAMPAIGN, Part.MEMBERS)
@@ -41,6 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_method_predicts_the_same_members(folder: Path) -> None:
     (trials,) = rescore(load(folder))
     assert [member.widths for member in trials.members] == list(asked().members)
+    assert evaluation_json([trials])[0]["recorded"] == trials.recorded == folder.name
     assert set(trials.methods) == {
         "ampere", "paper", "flops", "flops_affine", "flops_bytes", "time_power", "neuralpower", "run20", "refined",
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from ampere_energy.commands.options import (
 )
 from ampere_energy.commands.output import err, say, show, write
 from ampere_energy.errors import RequestError
+
+if TYPE_CHECKING:
+    from ampere_energy.fit.profile import Profile
 
 
 def models(as_json: AsJson = False) -> None:
@@ -73,7 +76,12 @@ def parse(
 
 
 def report(
-    subject: Annotated[str, typer.Argument(metavar="PROFILE|EVALUATION", help="A profile, or what evaluate printed.")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROFILE|EVALUATION", help="A profile, one of a bundle (BUNDLE/NAME), or what evaluate printed."
+        ),
+    ],
     page: Annotated[Path | None, typer.Option("--out", help="The page [default: NAME.html here].")] = None,
 ) -> None:
     """Writes one HTML page about a profile, or about what `ampere evaluate --json` printed; it opens offline."""
@@ -81,12 +89,27 @@ def report(
     from ampere_energy.show.report import evaluation_page
     from ampere_energy.show.sets import is_evaluation, read_sets
 
-    if is_bundle(subject):
-        raise RequestError(f"{subject} is a bundle of profiles", "a report is about one file: a profile of your own")
+    bundle, _, name = subject.partition("/")
+    if is_bundle(bundle) and not Path(subject).is_file():
+        _report(profile_page(_bundled(bundle, name)), page or Path(f"{name}.html"))
+        return
     path = existing_path(subject)
     page = page or Path(f"{path.stem}.html")
     if page.resolve() == path.resolve():
         raise RequestError(f"--out {page} is the file the page is about", "choose another --out")
-    text = evaluation_page(read_sets(path)) if is_evaluation(path) else profile_page(load_profile(subject))
+    _report(evaluation_page(read_sets(path)) if is_evaluation(path) else profile_page(load_profile(subject)), page)
+
+
+def _bundled(bundle: str, name: str) -> Profile:
+    from ampere_energy.bundled.about import entries, load_bundled
+
+    found = entries(bundle)
+    if name not in found:
+        what = f"{bundle} has no profile {name!r}" if name else f"{bundle} is a bundle of {len(found)} profiles"
+        raise RequestError(what, f"name one, such as {bundle}/{next(iter(found))}: ampere profiles --json names all")
+    return load_bundled(bundle, name)
+
+
+def _report(text: str, page: Path) -> None:
     write(page, text)
     say(f"report {page}")
