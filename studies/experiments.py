@@ -14,23 +14,25 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from ampere_energy.measure.devices import open_device
-from ampere_energy.measure.measurement import point_of
+from ampere_energy.measure.measurement import Measurement, point_of
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Phase, Variant, alone
-from ampere_energy.predict.evaluate import Trials, rescore
+from ampere_energy.predict.evaluate import rescore
 from ampere_energy.predict.experiment import Part
 from ampere_energy.predict.recorded import Recorded, load
 from ampere_energy.show.plainly import evaluation_json
@@ -169,21 +171,33 @@ def packed(plan: str) -> Iterator[tuple[Planned, Recorded]]:
             yield planned, load(place)
 
 
-def recorded() -> Iterator[tuple[str, Trials]]:
-    """Every recorded experiment in every mode, with its name."""
-    for plan in PLANS:
-        for planned, found in packed(plan):
-            for trials in rescore(found):
-                yield f"{plan}/{planned.name}", trials
-
-
 def run() -> dict[str, Any]:
-    """The scores of all that is recorded."""
+    """The scores of all that is recorded, how long after one another members were measured, and what refining was."""
     found: dict[str, Any] = {}
-    for name, trials in recorded():
-        (told,) = evaluation_json([trials])
-        found[f"{name} {told['mode']}"] = {key: value for key, value in told.items() if key != "members"}
+    for plan in PLANS:
+        for planned, kept in packed(plan):
+            more = {"apart_s": _apart_s(kept), "refining": _refining(kept)}
+            for (told,) in (evaluation_json([trials]) for trials in rescore(kept)):
+                scores = {key: value for key, value in told.items() if key != "members"}
+                found[f"{plan}/{planned.name} {told['mode']}"] = scores | more
     return found
+
+
+def _apart_s(kept: Recorded) -> float:
+    """Seconds between a member's two measurements, the median of the members."""
+    rounds = kept.by_member(Part.MEMBERS, kept.experiment.training.mode)
+    moments = [[datetime.fromisoformat(m.recorded_at) for m in own[:2]] for own in rounds]
+    return statistics.median((second - first).total_seconds() for first, second in moments)
+
+
+def _refining(kept: Recorded) -> dict[str, int] | None:
+    """How many measurements of which sort refining was; None where none was tried."""
+    if Part.REFINED not in kept.parts:
+        return None
+    blocks = [r for r in kept.parts[Part.REFINED] if isinstance(r.workload, Variant)]
+    metered = sum(isinstance(r, Measurement) for r in blocks)
+    others = len(kept.parts[Part.REFINED]) - len(blocks)
+    return {"blocks metered": metered, "blocks timed": len(blocks) - metered, "models metered": others}
 
 
 def main(arguments: list[str]) -> None:
