@@ -1,7 +1,7 @@
 """`make figures`: the paper's figures from our recorded data, into `docs/figures`.
 
-Each function makes one figure from a folder of `data`; one whose data is not recorded yet is left out. The paper's own
-numbers stand beside ours in docs/evaluation.md.
+Each function makes one figure from a folder of `data`; one whose data is not recorded yet is left out. What the paper
+tells in numbers stands beside ours in docs/evaluation.md.
 """
 
 from __future__ import annotations

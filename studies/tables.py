@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from studies import case as case_study
+from studies import standings
 from studies.freshness import RESULTS, ROOT
 from studies.rules import CHANCE
+from studies.standings import percent
 
-PAGES = tuple(
-    ROOT / "docs" / f"{name}.md" for name in ("method", "measurement", "models", "evaluation", "search", "pruning")
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("method", "measurement", "models", "evaluation", "search", "pruning")),
 )
 
 
@@ -50,12 +53,11 @@ def meter(record: dict[str, Any]) -> list[str]:
     agreement, counter = record["agreement"], record["counter"]
     timed = record["timings"]["rows"]
 
-    def percent(value: float, digits: int = 2) -> str:
-        return f"{100 * value:.{digits}f} %"
-
     def repeats(result: dict[str, Any]) -> str:
         energy = result["energy_j"]
-        spread = f"{percent(energy['relative std'])} standard deviation, {percent(energy['relative range'])} range"
+        spread = (
+            f"{percent(energy['relative std'], 2)} standard deviation, {percent(energy['relative range'], 2)} range"
+        )
         return f"{spread} ({energy['median']:.3f} J a step, {result['seconds each']:.1f} s each)"
 
     rows = [
@@ -68,7 +70,7 @@ def meter(record: dict[str, Any]) -> list[str]:
         ("eager, 10 repeats", repeats(eager)),
         ("slowdown of the step by the sampler", f"eager {percent(record['slowdown eager']['median slowdown'], 3)}, "
          f"graph {percent(record['slowdown graph']['median slowdown'], 3)}, medians of 12 turns"),
-        ("integrated power against the counter", f"{percent(agreement['difference'])} in {agreement['seconds']:.0f} s"),
+        ("integrated power against the counter", f"{percent(agreement['difference'], 2)} in {agreement['seconds']:.0f} s"),
         ("weights after 200 steps with and without the meter", "identical, bit for bit"
          if record["identical"]["with meter equals without"] else "different"),
         ("a timing-only measurement", f"{1e3 * min(r['timing cost_s'] for r in timed):.0f} to "
@@ -165,10 +167,6 @@ def first_run(record: list[dict[str, Any]]) -> list[str]:
     return [*rows, "", summary]
 
 
-def _percent(value: float, digits: int = 1) -> str:
-    return f"{100 * value:.{digits}f} %"
-
-
 BARS = {
     ("aligned", "graph"): 0.045,
     ("aligned", "graph, time given"): 0.03,
@@ -189,18 +187,18 @@ def lab(result: dict[str, Any]) -> list[str]:
                 continue
             found = entry[mode]
             bar = BARS.get((name, mode))
-            reference = next((f"{k} {_percent(found[k])}" for k in ("paper", "plain GP sum") if k in found), "")
-            floor = _percent(found["floor"]) if "floor" in found else ""
-            asked = _percent(bar) if bar else ""
+            reference = next((f"{k} {percent(found[k])}" for k in ("paper", "plain GP sum") if k in found), "")
+            floor = percent(found["floor"]) if "floor" in found else ""
+            asked = percent(bar) if bar else ""
             rows.append(
-                f"| {name} | {mode} | {_percent(found['mape'], 2)} | {asked} | {reference} | {floor} | "
-                f"{_percent(found['coverage'], 0)} of {found['models']} |"
+                f"| {name} | {mode} | {percent(found['mape'], 2)} | {asked} | {reference} | {floor} | "
+                f"{percent(found['coverage'], 0)} of {found['models']} |"
             )
     mean = sum(sets[s][m]["mape"] for s in ("g_big", "g_small") for m in ("graph", "eager")) / 4
     rows += [
-        f"| g_big, g_small | all four, mean | {_percent(mean, 2)} | {_percent(MEAN_BAR)} | | | |",
+        f"| g_big, g_small | all four, mean | {percent(mean, 2)} | {percent(MEAN_BAR)} | | | |",
         "",
-        f"Inside the 90 % interval, all sets as graph and eager pooled: {_percent(result['pooled coverage'])} of "
+        f"Inside the 90 % interval, all sets as graph and eager pooled: {percent(result['pooled coverage'])} of "
         f"{result['pooled models']}. Eager on `aligned` takes host time, gap and idle power from the five test rows of "
         f"widths {'; '.join(sets['aligned']['named rows'])} and is scored on the other 35.",
     ]
@@ -215,9 +213,9 @@ def candidates(result: dict[str, Any]) -> list[str]:
     ]
     for name, entries in result.items():
         for candidate, found in entries.items():
-            left = _percent(found["left out"]) if "left out" in found else ""
+            left = percent(found["left out"]) if "left out" in found else ""
             surprise = f"{found['surprise']:.3f}" if "surprise" in found else ""
-            rows.append(f"| {name} | {candidate} | {left} | {surprise} | {_percent(found['test'], 2)} |")
+            rows.append(f"| {name} | {candidate} | {left} | {surprise} | {percent(found['test'], 2)} |")
     return rows
 
 
@@ -228,12 +226,12 @@ def calibration(result: dict[str, Any]) -> list[str]:
     rows = ["| families | members | inside 90 % | mean error |", "|---|---|---|---|"]
     for label, found in zip(labels, groups.values(), strict=True):
         rows.append(
-            f"| {label} ({found['worlds']}) | {found['members']} | {_percent(found['coverage'])} | "
-            f"{_percent(found['mean error'])} |"
+            f"| {label} ({found['worlds']}) | {found['members']} | {percent(found['coverage'])} | "
+            f"{percent(found['mean error'])} |"
         )
     rows += ["", "| P(fits) stated | observed | members |", "|---|---|---|"]
     for entry in result["P(fits)"]:
-        rows.append(f"| {_percent(entry['predicted'], 0)} | {_percent(entry['observed'], 0)} | {entry['count']} |")
+        rows.append(f"| {percent(entry['predicted'], 0)} | {percent(entry['observed'], 0)} | {entry['count']} |")
     return rows
 
 
@@ -249,7 +247,7 @@ def rules(result: dict[str, Any]) -> list[str]:
             took, shares = entry["took"], entry["guided / other"]
             counts = [f"{'never' if r in entry['never'] else format(took[r], '.0f')}" for r in ("guided", *others)]
             rows.append(
-                f"| {name}, {_percent(entry['error'], 2)} | {' | '.join(counts)} "
+                f"| {name}, {percent(entry['error'], 2)} | {' | '.join(counts)} "
                 f"| {', '.join(format(shares[r], '.2f') for r in others)} |"
             )
         mean = ", ".join(f"{found['mean share'][r]:.2f}" for r in others)
@@ -264,7 +262,7 @@ def by_chance(result: dict[str, Any]) -> list[str]:
         for entry in found[CHANCE]:
             took, share = entry["took"], entry["guided / other"][CHANCE]
             rows.append(
-                f"| {name}, {_percent(entry['error'], 2)} | {took['guided']:.0f} | {took[CHANCE]:.0f} | {share:.2f} |"
+                f"| {name}, {percent(entry['error'], 2)} | {took['guided']:.0f} | {took[CHANCE]:.0f} | {share:.2f} |"
             )
         rows.append(f"| {name}, mean | | | {found['mean share'][CHANCE]:.2f} |")
     return rows
@@ -291,8 +289,8 @@ def approximate(result: dict[str, Any]) -> list[str]:
     rows = ["| what | estimates | median error | bias | inside 90 % | interval ×÷ |", "|---|---|---|---|---|---|"]
     for label, found in groups.items():
         rows.append(
-            f"| {label} | {found['trials']} | {_percent(found['median error'], 0)} | {100 * found['bias']:+.0f} % | "
-            f"{_percent(found['coverage'], 0)} | {found['reach']:.1f} |"
+            f"| {label} | {found['trials']} | {percent(found['median error'], 0)} | {100 * found['bias']:+.0f} % | "
+            f"{percent(found['coverage'], 0)} | {found['reach']:.1f} |"
         )
     return rows
 
@@ -307,7 +305,7 @@ def floor(result: dict[str, Any]) -> list[str]:
         errors = found["expected error"]
         opening, *later = errors["random"]
         for count, share in zip((opening, *later), (None, *found["best / random"]), strict=True):
-            shown = " | ".join(_percent(errors[design][count], 2) for design in ("best", "random", "members"))
+            shown = " | ".join(percent(errors[design][count], 2) for design in ("best", "random", "members"))
             rows.append(f"| {name}, {count} | {shown} | {'' if share is None else format(share, '.2f')} |")
         rows.append(f"| {name}, mean | | | | {found['mean share']:.2f} |")
     return rows
@@ -323,8 +321,8 @@ def joint_run() -> list[str]:
         score = record["scores"]["ampere"]
         sums.append(
             f"{mode}: {record['points']} networks in {record['profile_s']:.0f} s of measuring, mean absolute error "
-            f"{_percent(score['mape'])}, rank correlation {score['spearman']:.2f}, {_percent(score['coverage'], 0)} "
-            f"inside the interval, repeats of the members agree to {_percent(record['floor'])}."
+            f"{percent(score['mape'])}, rank correlation {score['spearman']:.2f}, {percent(score['coverage'], 0)} "
+            f"inside the interval, repeats of the members agree to {percent(record['floor'])}."
         )
     measured = {tuple(t["widths"]): t for t in _data("h200-cnn5/ampere/graph-evaluation.json")[0]["trials"]}
     refined = [
@@ -344,74 +342,15 @@ def whole_models(result: dict[str, Any]) -> list[str]:
     for t in sorted(result["trials"], key=lambda t: (t["precision"], t["mode"], t["model"])):
         rows.append(
             f"| {t['model']} | {t['precision']}, {t['mode']} | {t['blocks']} ({t['kinds']}) | {t['profile_s']:.0f} s | "
-            f"{t['predicted_j']:.2f} J ± {_percent(t['reach'])} | {t['measured_j']:.2f} J | "
+            f"{t['predicted_j']:.2f} J ± {percent(t['reach'])} | {t['measured_j']:.2f} J | "
             f"{100 * t['error']:+.1f} % | {100 * t['time error']:+.1f} % |"
         )
     inside = sum(t["inside"] for t in result["trials"])
     sums = "; ".join(
-        f"{mode}: median error {_percent(found['median error'])}, worst {_percent(found['worst'])}"
+        f"{mode}: median error {percent(found['median error'])}, worst {percent(found['worst'])}"
         for mode, found in result["by mode"].items()
     )
     return [*rows, "", f"{sums}; {inside} of {len(result['trials'])} inside their 90 % intervals."]
-
-
-def evaluation(result: dict[str, Any]) -> list[str]:
-    """Every method's mean error in every recorded setting."""
-    methods = (
-        "ampere", "refined", "paper", "flops", "flops_affine", "flops_bytes", "neuralpower", "time_power", "run20",
-    )  # fmt: skip
-    rows = [
-        f"| device, set, mode | members | profiled | floor | rank of repeats | inside | rank | {' | '.join(methods)} |",
-        f"|{'---|' * (7 + len(methods))}",
-    ]
-    for name, found in result.items():
-        scores = found["scores"]
-        errors = [_percent(scores[method]["mape"]) if method in scores else "–" for method in methods]
-        own = scores["ampere"]
-        about = (
-            f"{found['models']} | {found['points']} in {found['profile_s']:.0f} s | {_percent(found['floor'])} | "
-            f"{_rank(found['repeat_rank'])} | {_percent(own['coverage'], 0)} | {_rank(own['spearman'])}"
-        )
-        rows.append(f"| {name} | {about} | {' | '.join(errors)} |")
-    return rows
-
-
-TOLD_APART, HARDLY_DIFFER = 0.9, 1.5
-"""Where repeats rank members less alike, an estimate may be this many times their measurements' own error off."""
-
-
-def on_a_card(result: dict[str, Any]) -> list[str]:
-    """The sets recorded on a card against what is asked of them; bold what misses."""
-    rows = [
-        "| set, mode | AMPERE | asked | rank | asked | refined | asked | profile after | asked | next best of the "
-        "profiled | FLOPs |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for name, found in result.items():
-        if not name.startswith("h200/"):
-            continue
-        scores = found["scores"]
-        told_apart = found["repeat_rank"] > TOLD_APART
-        asked = (0.04 if found["widths"] == "aligned" else 0.05) if told_apart else HARDLY_DIFFER * found["floor"]
-        others = {m: s["mape"] for m, s in scores.items() if m not in ("ampere", "refined", "run20", "flops")}
-        best = min(others, key=others.__getitem__)
-        refined, rank = scores.get("refined", {}).get("mape"), scores["ampere"]["spearman"]
-        wall_s, closer = found["wall_s"], 0.03 if told_apart else asked
-        cells = [
-            _asked(_percent(scores["ampere"]["mape"]), scores["ampere"]["mape"] <= asked),
-            _percent(asked, 0) if told_apart else f"{_percent(asked)} ({HARDLY_DIFFER} × floor)",
-            _asked(f"{rank:.3f}", rank >= 0.98 or not told_apart), "0.98" if told_apart else "–",
-            "–" if refined is None else _asked(_percent(refined), refined <= closer),
-            _percent(closer, 0 if told_apart else 1),
-            "–" if wall_s is None else _asked(f"{wall_s:.0f} s", wall_s <= 120), "120 s",
-            f"{_percent(others[best])} ({best})", _percent(scores["flops"]["mape"], 0),
-        ]  # fmt: skip
-        rows.append(f"| {name.removeprefix('h200/').replace(' ', ', ')} | {' | '.join(cells)} |")
-    return rows
-
-
-def _asked(text: str, met: bool) -> str:
-    return text if met else f"**{text}**"
 
 
 def on_other_cards(result: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -440,13 +379,13 @@ def cards(result: list[dict[str, Any]]) -> list[str]:
         beyond = row["inside elsewhere"]
         rows.append(
             f"| {row['set']}, {row['mode']} | {_widths(row)} | {', '.join(row['cards'])} | {row['members']} | "
-            f"{_percent(row['own'])} | "
-            f"{_percent(row['other'])} | {100 * row['bias']:+.1f} % | {_percent(row['inside'], 0)} | "
-            f"{'–' if beyond is None else _percent(beyond, 0)} | {_percent(row['without bias'])} |"
+            f"{percent(row['own'])} | "
+            f"{percent(row['other'])} | {100 * row['bias']:+.1f} % | {percent(row['inside'], 0)} | "
+            f"{'–' if beyond is None else percent(beyond, 0)} | {percent(row['without bias'])} |"
         )
     alike = on_other_cards(result)
     members = sum(row["members"] for row in alike)
-    narrow, wide = (_percent(pooled(alike, share)) for share in ("inside", "inside elsewhere"))
+    narrow, wide = (percent(pooled(alike, share)) for share in ("inside", "inside elsewhere"))
     told = f"Of the {members} members of a profile's widths on other cards, {narrow} are inside their 90 % intervals"
     return [*rows, "", f"{told}, {wide} inside those for elsewhere."]
 
@@ -455,21 +394,17 @@ def seconds(result: list[dict[str, Any]]) -> list[str]:
     """Errors of recorded campaigns, had they ended earlier."""
     rows = ["| set | seconds of measuring | timed, metered | error | inside |", "|---|---|---|---|---|"]
     for row in result:
-        errors = ", ".join(f"{_percent(value)} {mode}" for mode, value in row["errors"].items())
-        inside = ", ".join(_percent(value, 0) for value in row["inside"].values())
+        errors = ", ".join(f"{percent(value)} {mode}" for mode, value in row["errors"].items())
+        inside = ", ".join(percent(value, 0) for value in row["inside"].values())
         rows.append(f"| {row['set']} | {row['seconds']:.0f} | {row['timed']}, {row['metered']} | {errors} | {inside} |")
     return rows
-
-
-def _rank(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
 
 
 def search(result: dict[str, Any]) -> list[str]:
     """A search against measuring its candidates, and against all members."""
 
     def spread(values: list[float]) -> str:
-        return f"{_percent(min(values))} to {_percent(max(values))} (median {_percent(statistics.median(values))})"
+        return f"{percent(min(values))} to {percent(max(values))} (median {percent(statistics.median(values))})"
 
     seconds, trials = result["search_s"], result["trials"]
     parts = ", ".join(f"{name} {value:.1f} s" for name, value in result["spent_s"].items() if value)
@@ -488,8 +423,8 @@ def search(result: dict[str, Any]) -> list[str]:
         ("estimating all members instead", f"{result['whole_s']:.0f} s"),
     ]  # fmt: skip
     rows += [
-        (f"along gradients, {_percent(g['budget'], 0)} of the largest's joules",
-         f"{', '.join(map(str, g['widths']))}: {_percent(g['energy'])} of its joules, {_percent(g['score / best'])} of "
+        (f"along gradients, {percent(g['budget'], 0)} of the largest's joules",
+         f"{', '.join(map(str, g['widths']))}: {percent(g['energy'])} of its joules, {percent(g['score / best'])} of "
          f"the best score within; {g['seconds']:.1f} s")
         for g in result["gradients"]
     ]  # fmt: skip
@@ -511,9 +446,9 @@ def pruning(result: list[dict[str, Any]]) -> list[str]:
         scatter = f" ± {50 * (max(row['measured']) - min(row['measured'])):.1f}" if rounds > 1 else ""
         rows.append(
             f"| {row['net']}, {'×'.join(map(str, row['input']))}, {row['mode']} | {row['guide']} | "
-            f"{_percent(row['predicted'])} ({100 * low:.1f} – {_percent(high)}) | "
-            f"{'–' if chosen is None else _percent(chosen)} | {100 * row['share']:.1f}{scatter} % | {rounds} | "
-            f"{_percent(row['time'])} | {_percent(row['flops'])} | {_percent(row['parameters'])} | "
+            f"{percent(row['predicted'])} ({100 * low:.1f} – {percent(high)}) | "
+            f"{'–' if chosen is None else percent(chosen)} | {100 * row['share']:.1f}{scatter} % | {rounds} | "
+            f"{percent(row['time'])} | {percent(row['flops'])} | {percent(row['parameters'])} | "
             f"{row['profile_s']:.0f} s | {tried or '–'} |"
         )
     asked = [row for row in result if row["guide"] == "ampere"]
@@ -521,7 +456,7 @@ def pruning(result: list[dict[str, Any]]) -> list[str]:
     words = [f"Measured between 45 and 50 %, as asked, by AMPERE: {len(held)} of {len(asked)}"]
     words += [f"not {', '.join(missed)}"] if missed else []
     inside = sum(row["interval"][0] <= row["share"] <= row["interval"][1] for row in result)
-    first = ", ".join(f"{row['net']} {_percent(row['first'])}" for row in asked)
+    first = ", ".join(f"{row['net']} {percent(row['first'])}" for row in asked)
     return [
         *rows,
         "",
@@ -558,7 +493,7 @@ def company() -> list[str]:
 
 MAKERS = {
     "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
-    "approximate": approximate, "whole models": whole_models, "floor": floor, "evaluation": evaluation,
+    "approximate": approximate, "whole models": whole_models, "floor": floor, "evaluation": standings.evaluation,
     "cards": cards, "seconds": seconds, "search": search, "pruning": pruning,
 }  # fmt: skip
 
@@ -573,7 +508,9 @@ def rendered(page: str) -> str:
     tables["joint run"] = joint_run()
     tables["company"] = company()
     tables["case study"] = trainings()
-    tables["on a card"] = on_a_card(results["evaluation"]["result"])
+    sets = results["evaluation"]["result"]
+    for name in ("on a card", "families", "refining", "time costs", "errors beside"):
+        tables[name] = standings.MAKERS[name](sets)
     tables["by chance"] = by_chance(results["rules"]["result"])
     for name, table in tables.items():
         marked = rf"(<!-- table: {name} -->\n).*?(<!-- end -->)"
