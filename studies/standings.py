@@ -56,6 +56,11 @@ def bars(found: dict[str, Any]) -> Bars:
     return Bars(least, least, None)
 
 
+def of_plan(plan: str, sets: Sets) -> Sets:
+    """The sets of a plan, by their own names."""
+    return {name.removeprefix(f"{plan}/"): found for name, found in sets.items() if name.startswith(f"{plan}/")}
+
+
 def evaluation(sets: Sets) -> list[str]:
     """Every method's mean error in every recorded setting."""
     rows = [
@@ -81,7 +86,7 @@ def on_a_card(sets: Sets) -> list[str]:
         "profiled | FLOPs |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, found in _of("h200", sets).items():
+    for name, found in of_plan("h200", sets).items():
         scores, asked = found["scores"], bars(found)
         own, wall_s = scores["ampere"], found["wall_s"]
         refined = scores.get("refined", {}).get("mape")
@@ -106,7 +111,7 @@ def on_a_card(sets: Sets) -> list[str]:
 
 def families(sets: Sets) -> list[str]:
     """The same in short: a family's errors at aligned and at arbitrary widths, eager and captured."""
-    found = _of("h200", sets)
+    found = of_plan("h200", sets)
     rows = [
         "| on an H200 | aligned widths, eager, captured | arbitrary widths | refined | FLOPs | twenty steps |",
         "|---|---|---|---|---|---|",
@@ -141,7 +146,7 @@ def _range(sets: Iterable[dict[str, Any]], method: str) -> str:
 def refining(sets: Sets) -> list[str]:
     """What was measured to refine five members of each set."""
     rows = ["| set | blocks timed | blocks metered | models metered |", "|---|---|---|---|"]
-    for name, found in _of("h200", sets).items():
+    for name, found in of_plan("h200", sets).items():
         if (spent := found["refining"]) is not None and name.endswith(" eager"):
             counts = (str(spent[what]) for what in ("blocks timed", "blocks metered", "models metered"))
             rows.append(f"| {name.removesuffix(' eager')} | {' | '.join(counts)} |")
@@ -168,7 +173,7 @@ def errors(sets: Sets) -> list[str]:
     ]
     shown = {"flops": "in proportion to FLOPs", "paper": "the paper's method", "ampere": "AMPERE", "refined": "refined"}
     for method, label in shown.items():
-        cells = [_mean(_of(plan, sets).values(), method) for plan in _OURS]
+        cells = [_mean(of_plan(plan, sets).values(), method) for plan in _OURS]
         rows.append(f"| {label} | {PAPER_ERRORS.get(method, '–')} | {' | '.join(cells)} |")
     return rows
 
@@ -176,11 +181,6 @@ def errors(sets: Sets) -> list[str]:
 MAKERS = {
     "on a card": on_a_card, "families": families, "refining": refining, "time costs": costs, "errors beside": errors,
 }  # fmt: skip
-
-
-def _of(plan: str, sets: Sets) -> Sets:
-    """The sets of a plan, by their own names."""
-    return {name.removeprefix(f"{plan}/"): found for name, found in sets.items() if name.startswith(f"{plan}/")}
 
 
 def _met(text: str, met: bool) -> str:

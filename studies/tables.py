@@ -70,13 +70,14 @@ def meter(record: dict[str, Any]) -> list[str]:
         ("eager, 10 repeats", repeats(eager)),
         ("slowdown of the step by the sampler", f"eager {percent(record['slowdown eager']['median slowdown'], 3)}, "
          f"graph {percent(record['slowdown graph']['median slowdown'], 3)}, medians of 12 turns"),
-        ("integrated power against the counter", f"{percent(agreement['difference'], 2)} in {agreement['seconds']:.0f} s"),
+        ("integrated power against the counter",
+         f"{percent(agreement['difference'], 2)} in {agreement['seconds']:.0f} s"),
         ("weights after 200 steps with and without the meter", "identical, bit for bit"
          if record["identical"]["with meter equals without"] else "different"),
         ("a timing-only measurement", f"{1e3 * min(r['timing cost_s'] for r in timed):.0f} to "
          f"{1e3 * max(r['timing cost_s'] for r in timed):.0f} ms, against "
          f"{min(r['metering cost_s'] for r in timed):.1f} s metered eager and captured; device times differ by at most "
-         f"{percent(max(abs(r['timed device_s']['median'] / r['metered device_s'] - 1) for r in timed))}"),
+         f"{percent(max(abs(r['timed device_s']['median'] / r['metered device_s'] - 1) for r in timed), 2)}"),
     ]  # fmt: skip
     return ["| what | found |", "|---|---|", *(f"| {name} | {found} |" for name, found in rows)]
 

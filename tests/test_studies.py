@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from studies import additive, kills, lab, search, tables
+from studies import additive, claims, kills, lab, search, tables
 from studies.freshness import RESULTS, ROOT, TESTED, fingerprint
 from studies.kernels_on_gpu import by_fill, by_hidden, recorded
 from studies.rules import CHANCE
@@ -21,6 +21,13 @@ def test_the_committed_study_is_fresh(name: str) -> None:
 def test_the_docs_show_what_is_recorded(path: Path) -> None:
     page = path.read_text()
     assert page == tables.rendered(page), "run make tables"
+
+
+def test_the_pages_say_in_words_what_is_recorded() -> None:
+    said = list(claims.claims(json.loads(RESULTS.read_text())))
+    pages = {name: " ".join((ROOT / name).read_text().split()) for name in {claim.page for claim in said}}
+    assert [claim for claim in said if claim.words not in pages[claim.page]] == [], "these words are not on the page"
+    assert len(said) > 20
 
 
 def test_the_committed_study_holds() -> None:

@@ -1,0 +1,134 @@
+"""Figures that the pages tell in words. Each sentence is made from the committed results, and must stand as it is.
+
+Where the data changes, `make test` says which sentence is not on its page any more; the words are here and there, the
+numbers only in the results.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from studies.standings import TOLD_APART, Sets, bars, of_plan
+from studies.tables import on_other_cards, pooled
+
+_WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, or a part of one, of a page."""
+
+    page: str
+    words: str
+
+
+def claims(results: dict[str, Any]) -> Iterator[Claim]:
+    """All sentences, as the results have them."""
+    sets: Sets = results["evaluation"]["result"]
+    card, cpu = of_plan("h200", sets), of_plan("cpu", sets)
+    for words in (*_recorded(card, cpu), *_missed(card), *_run20(card)):
+        yield Claim("docs/evaluation.md", words)
+    for words in _readme(card, cpu, results["cards"]["result"]):
+        yield Claim("README.md", words)
+
+
+def _recorded(card: Sets, cpu: Sets) -> Iterator[str]:
+    apart = [_ends(sets.values(), lambda found: found["apart_s"], 1) for sets in (cpu, card)]
+    yield f"measurements are {apart[0]} s apart on the CPU and {apart[1]} s on the cards"
+    yield f"AMPERE is off by {_errors(cpu, 'ampere', 1)} %, by {_mean(cpu):.1f} % on average"
+    yield f"in proportion to FLOPs by {_errors(cpu, 'flops')} %"
+    better = sum(_error(found, "run20") < _error(found) for found in cpu.values())
+    yield f"twenty cold steps of the model itself are better on {_WORDS[better]} of the {_WORDS[len(cpu)]}"
+    har = [_error(cpu[name]) - _error(cpu[name], "flops_bytes") for name in ("har-any eager", "har-aligned eager")]
+    yield f"a constant for each block with FLOPs and bytes on `har` by {har[0]:.1f} and {har[1]:.1f} points"
+    same = [_error(cpu[f"transformer-{widths} eager"]) for widths in ("aligned", "any")]
+    yield f"came out at {same[0]:.1f} and at {same[1]:.1f} %"
+    yield f"Intervals hold {_inside(cpu, 'ampere'):.0f} % of the {_members(cpu)} members"
+    low, high = ([-_bias(sets, end) for sets in (card, cpu)] for end in (max, min))
+    yield f"by {low[0]} to {high[0]} % on the cards and by {low[1]} to {high[1]} % on the CPU"
+    modes = "each in two modes"
+    yield f"90 % intervals hold {_inside(card, 'ampere'):.1f} % of the {_members(card) // 2} members, {modes}"
+    refined = sum(5 for found in card.values() if "refined" in found["scores"]) // 2
+    yield f"refined, {_inside(card, 'refined'):.1f} % of {refined}"
+
+
+def _missed(card: Sets) -> Iterator[str]:
+    for name, called in (("har-any", "HAR networks at arbitrary widths"), ("cnn5_10-aligned", "`cnn5` at batch 10")):
+        both = [card[f"{name} {mode}"] for mode in ("eager", "graph")]
+        ranks = [found["scores"]["ampere"]["spearman"] for found in both]
+        if name == "har-any":
+            yield f"{called}, {_error(both[0]):.1f} and {_error(both[1]):.1f} %, rank {ranks[0]:.2f} and {ranks[1]:.2f}"
+            yield f"they are {_error(both[0], 'refined'):.1f} and {_error(both[1], 'refined'):.1f} % off"
+        else:
+            yield f"{called} at aligned widths as captured graphs ranks its members to {ranks[1]:.3f}"
+            yield f"is {_error(both[0]):.1f} % off, where {100 * bars(both[0]).error:.1f} % are one and a half times"
+    waiting = {name: found for name, found in card.items() if _waits(found)}
+    ours, bytes_ = _errors(waiting, "ampere", 1), _errors(waiting, "flops_bytes", 1)
+    yield f"({bytes_} % on the four sets, AMPERE {ours} %)"
+
+
+def _run20(card: Sets) -> Iterator[str]:
+    ran = {name: found for name, found in card.items() if "run20" in found["scores"]}
+    waiting = {name: found for name, found in ran.items() if _waits(found)}
+    others = {name: found for name, found in ran.items() if name not in waiting}
+    told = f"{_errors(others, 'run20', 1)} % off on the card ({_errors(waiting, 'run20')} % at batch 10, eager)"
+    yield f"Twenty cold steps of the model itself are {told}"
+
+
+def _readme(card: Sets, cpu: Sets, cards: list[dict[str, Any]]) -> Iterator[str]:
+    alike = on_other_cards(cards)
+    half = sum(row["members"] for row in alike) // 2
+    inside = 100 * pooled(alike, "inside elsewhere")
+    yield f"held {inside:.0f} % of {half} members, each in two modes, measured on others"
+    walls = _ends(card.values(), lambda found: found["wall_s"], 1)
+    yield f"Profiles were saved after {walls} s"
+    yield f"{_inside(card, 'ampere'):.1f} % of the {_members(card) // 2} members, each in two modes, are inside"
+    yield f"AMPERE is off by {_errors(cpu, 'ampere', 1)} %, FLOPs by {_errors(cpu, 'flops')} %"
+    yield f"twenty steps of the model itself by {_errors(cpu, 'run20')} %"
+    ranks = [card[f"har-any {mode}"]["scores"]["ampere"]["spearman"] for mode in ("eager", "graph")]
+    yield f"HAR networks at arbitrary widths rank to {ranks[0]:.2f} and {ranks[1]:.2f}"
+    small = card["cnn5_10-aligned graph"]["scores"]["ampere"]["spearman"]
+    yield f"`cnn5` at batch 10 and aligned widths ranks to {small:.3f} captured"
+
+
+def _waits(found: dict[str, Any]) -> bool:
+    """Whether its members can hardly be told apart, since steps wait for the host."""
+    return bool(found["repeat_rank"] <= TOLD_APART)
+
+
+def _error(found: dict[str, Any], method: str = "ampere") -> float:
+    return 100 * float(found["scores"][method]["mape"])
+
+
+def _mean(sets: Sets) -> float:
+    return statistics.fmean(_error(found) for found in sets.values())
+
+
+def _errors(sets: Sets, method: str, digits: int = 0) -> str:
+    known = [found for found in sets.values() if method in found["scores"]]
+    return _ends(known, lambda found: found["scores"][method]["mape"], 100, digits)
+
+
+def _ends(
+    sets: Iterable[dict[str, Any]], value: Callable[[dict[str, Any]], float], unit: float, digits: int = 0
+) -> str:
+    """From the least to the largest."""
+    known = sorted(unit * value(found) for found in sets)
+    return f"{known[0]:.{digits}f} to {known[-1]:.{digits}f}"
+
+
+def _bias(sets: Sets, end: Callable[[Iterable[float]], float]) -> int:
+    return round(100 * end(s["scores"]["neuralpower"]["bias"] for s in sets.values() if "neuralpower" in s["scores"]))
+
+
+def _members(sets: Sets) -> int:
+    return sum(found["models"] for found in sets.values())
+
+
+def _inside(sets: Sets, method: str) -> float:
+    return 100 * statistics.fmean(
+        found["scores"][method]["coverage"] for found in sets.values() if method in found["scores"]
+    )
