@@ -13,6 +13,7 @@ from typing import Any
 from studies import (
     additive,
     approximate,
+    batches,
     calibration,
     cards,
     counters,
@@ -54,6 +55,7 @@ def main(names: Sequence[str]) -> None:
         "floor": lambda _: floor.run(seeds=30, members=40),
         "hostile": lambda _: hostile.run(10_000),
         "approximate": lambda _: approximate.run(worlds=3, members=20),
+        "batches": lambda _: batches.run(),
         "zoo": lambda _: zoo.run(),
         "whole models": lambda _: whole_models.run(),
         "evaluation": lambda _: experiments.run(),

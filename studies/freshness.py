@@ -24,6 +24,7 @@ WHOLE = tuple(sorted(f"data/h200-whole/{path.name}" for path in (ROOT / "data" /
 RECORDED = [path for plan in ("h200", "cpu") for path in (ROOT / "data" / plan).rglob("*") if path.is_file()]
 EXPERIMENTS = tuple(sorted(str(path.relative_to(ROOT)) for path in RECORDED))
 CARDS = tuple(sorted(str(p.relative_to(ROOT)) for p in (ROOT / "data" / "h200-cards").rglob("*") if p.is_file()))
+BATCHES = tuple(sorted(f"data/cpu-batches/{path.name}" for path in (ROOT / "data" / "cpu-batches").iterdir()))
 PRUNED = tuple(sorted(str(p.relative_to(ROOT)) for p in (ROOT / "data" / "h200-pruned").rglob("*") if p.is_file()))
 PACKED = (ROOT / "src/ampere_energy/bundled").rglob("*.json*")
 BUNDLED = tuple(sorted(str(path.relative_to(ROOT)) for path in PACKED))
@@ -67,6 +68,16 @@ TESTED = {
         "data/cpu-blocks/timed.json",
         *LAB,
         *WHOLE,
+    ),
+    "batches": (
+        "studies/batches.py",
+        *ENGINE,
+        *(f"src/ampere_energy/fit/{name}.py" for name in ("references", "across", "steps")),
+        *(f"src/ampere_energy/predict/{name}.py" for name in ("batches", "estimate", "experiment", "recorded")),
+        "src/ampere_energy/bundled/elsewhere.py",
+        *BATCHES,
+        *BUNDLED,
+        *EXPERIMENTS,
     ),
     "zoo": (
         "studies/zoo.py",

@@ -296,6 +296,27 @@ def approximate(result: dict[str, Any]) -> list[str]:
     return rows
 
 
+def batches(result: list[dict[str, Any]]) -> list[str]:
+    """Estimates at other batches than the profile's, the sets and modes of a family together."""
+    rows = [
+        "| family | from batch, to batch | members | mean error | bias | inside 90 % | interval ×÷ |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    found: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
+    for row in sorted(result, key=lambda row: (row["set"].partition("/")[0] != "h200", row["from"] < row["to"])):
+        family = row["set"].partition("-")[0].partition("_")[0]
+        found.setdefault((family, row["from"], row["to"]), []).append(row)
+    for (family, start, end), own in found.items():
+        members = sum(row["members"] for row in own)
+        error, bias, inside, reach = (pooled(own, share) for share in ("error", "bias", "inside", "reach"))
+        batch = f"{start}, {end}" if start != end else f"{start}, the same"
+        rows.append(
+            f"| {family} | {batch} | {members} | {percent(error)} | {100 * bias:+.1f} % | {percent(inside, 0)} | "
+            f"{reach:.2f} |"
+        )
+    return rows
+
+
 def floor(result: dict[str, Any]) -> list[str]:
     """Errors to expect of an oracle under three designs, and the best design's share of chance's measurements."""
     rows = [
@@ -495,7 +516,7 @@ def company() -> list[str]:
 MAKERS = {
     "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
     "approximate": approximate, "whole models": whole_models, "floor": floor, "evaluation": standings.evaluation,
-    "cards": cards, "seconds": seconds, "search": search, "pruning": pruning,
+    "batches": batches, "cards": cards, "seconds": seconds, "search": search, "pruning": pruning,
 }  # fmt: skip
 
 

@@ -210,7 +210,7 @@ def test_a_factory_is_covered_by_its_kinds(run: Run, tmp_path: Path) -> None:
 
 
 ROUGHER = ", or add --approximate for a rough estimate with a wide interval"
-NO_BRIDGE = "; --approximate does not bridge other settings: give --input and --mode that a profile was made with"
+NO_BRIDGE = "; --approximate bridges batches, up to 64 times as large, and no other settings: give those of a profile"
 HAS_OTHERS = "it has cnn5 at 128,3,64,64: ask for one of these, or make your own profile with ampere profile"
 HAS = "it has cnn5 at 128,3,64,64 with sgd, eager, fp32, any widths / cnn5 at 128,3,64,64 with sgd, graph, fp32"
 
@@ -226,6 +226,8 @@ HAS = "it has cnn5 at 128,3,64,64 with sgd, eager, fp32, any widths / cnn5 at 12
         (("estimate", "lenet5", "--profile", H200, "--input", "128,3,64,64"), 4, ROUGHER),
         (("estimate", "cnn5", "--profile", H200, "--optimizer", "adam", "--approximate"), 4, NO_BRIDGE),
         (("estimate", "cnn5", "--profile", H200, "--optimizer", "adam"), 4, HAS),
+        (("estimate", "cnn5", "--profile", H200, "--input", "32,3,64,64"), 4, ROUGHER),
+        (("estimate", "cnn5", "--profile", H200, "--input", "1,3,64,64", "--approximate"), 4, NO_BRIDGE),
         (("estimate", "cnn5", "--profile", H200, "--precision", "bf16"), 4, HAS),
         (("estimate", "cnn5", "--profile", H200, "--channels-last"), 4, HAS),
         (("estimate", "cnn5", "--profile", H200, "--widths", "65,1,1,1"), 2, "width 1 of cnn5 is 65"),
@@ -256,6 +258,31 @@ def test_a_profile_of_the_users_own_wins_and_a_folder_does_not(run: Run, tmp_pat
     code, _, told = run("estimate", "cnn5", "--profile", H200)
     assert code == 4
     assert "the profile was made at batch 128 with sgd in graph mode" in told
+
+
+@pytest.mark.parametrize(("batch", "profiled"), [(256, 512), (64, 512), (24, 10), (2048, 512)])
+def test_another_batch_is_scaled_from_the_profile_that_tells_most(batch: int, profiled: int) -> None:
+    asked = model_ref("resnet18", input=(batch, 3, 32, 32))
+    with pytest.raises(CoverageError) as error:
+        choose(H200, asked, parse_ref, input_given=True, mode_given=False)
+    assert error.value.near
+    found = choose(H200, asked, parse_ref, input_given=True, mode_given=False, approximate=True)
+    assert found.about.input[0] == profiled
+    assert found.there is not None
+    assert found.name.endswith("-eager-aligned")
+    scaled = estimate(found.spec, found.profile, there=found.there)
+    assert scaled.from_batch == profiled
+    assert len(scaled.approximate) == len(scaled.blocks)
+    own = estimate(found.there, found.profile)
+    assert (scaled.energy_j > own.energy_j) is (batch > profiled)
+
+
+def test_another_batch_is_said_to_be_scaled(run: Run) -> None:
+    code, out, told = run("estimate", "cnn5", "--profile", H200, "--input", "64,3,64,64", "--approximate")
+    assert code == 0, told
+    assert "scaled from batch 128, which is profiled" in " ".join(out.split())
+    code, out, told = run("estimate", "cnn5", "--profile", H200, "--input", "64,3,64,64", "--approximate", "--json")
+    assert json.loads(out)["from_batch"] == 128
 
 
 def test_a_bundled_profile_has_a_page(run: Run, tmp_path: Path) -> None:

@@ -514,9 +514,9 @@ SIM = ("--profile", "sim.json")
         (("estimate", "lenet5", *SIM, "--within", "5"), 2, "--within 5; give an energy such as 500J"),
         (("estimate", "cnn5", *SIM, "--approximate", "--refine", "3%"), 2, "--approximate with --refine"),
         (
-            ("estimate", "lenet5", "--input", "20,1,28,28", *SIM, "--approximate"),
+            ("estimate", "lenet5", "--optimizer", "adam", *SIM, "--approximate"),
             4,
-            "--approximate does not bridge other settings",
+            "--approximate bridges batches, up to 64 times as large, and no other settings",
         ),
         (("estimate", "lenet5", *SIM, "--refine", "300%"), 2, "--refine 300%; give a share such as 3%"),
         (("profile", "lenet5", "--target", "0"), 2, "--target 0"),
@@ -718,7 +718,10 @@ def test_approximate(folder: Path) -> None:
     table = ampere(*arguments, cwd=folder).stdout
     for text in ("≈ conv1", "≈ approximate", "of the energy: 5 of 5 blocks"):
         assert text in table
+    twice = answer("estimate", "lenet5", *SIM, "--input", "20,1,28,28", "--approximate", cwd=folder)
+    assert (twice["from_batch"], twice["training"]["batch"]) == (10, 20)
     known = answer("estimate", "lenet5", *SIM, "--approximate", cwd=folder)
+    assert known["energy_j"] < twice["energy_j"] < 2 * known["energy_j"]
     assert known["approximate"] == []
     assert "≈" not in ampere("estimate", "lenet5", *SIM, "--approximate", cwd=folder).stdout
 

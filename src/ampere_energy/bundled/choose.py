@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -14,19 +15,25 @@ from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode
 from ampere_energy.model.zoo.families import FAMILIES
+from ampere_energy.predict.batches import bridged
 
 _MOST_NAMED = 6
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A profile of a bundle, and the model with the input and settings that were filled in from it."""
+    """A profile of a bundle, and the model with the input and settings that were filled in from it.
+
+    Attributes:
+        there: the model at the profile's batch, where that is another one.
+    """
 
     name: str
     about: About
     profile: Profile
     ref: ModelRef
     spec: ModelSpec
+    there: ModelSpec | None = None
 
 
 def choose(
@@ -51,7 +58,8 @@ def choose(
         input_given: otherwise a family takes the input of its own profiles, or of others that read the same; a
             factory tells its input itself.
         mode_given: otherwise any mode will do.
-        approximate: where none covers the model, take the one that lacks the fewest of its blocks.
+        approximate: where none covers the model, take one that does at the nearest other batch, or else the one that
+            lacks the fewest of its blocks, if that is not most of them.
 
     Raises:
         CoverageError: nothing in the bundle covers the model; says what it has.
@@ -59,11 +67,14 @@ def choose(
     found = entries(bundle)
     specs: dict[ModelRef, ModelSpec] = {}
     second: tuple[int, Choice] | None = None
+    others: list[tuple[str, ModelRef]] = []
     for name, asked in _candidates(found, ref, input_given, mode_given):
         if asked not in specs:
             specs[asked] = read(asked)
         spec, about = specs[asked], found[name]
         if spec.training != about.training:
+            if bridged(spec.training, about.training) and (asked.input or asked.inputs):
+                others.append((name, asked))
             continue
         profile = load_bundled(bundle, name)
         lacking = sum(profile.nets is None or not _covered(block, profile.nets) for block in spec.blocks)
@@ -72,13 +83,19 @@ def choose(
             return choice
         if profile.references and (second is None or lacking < second[0]):
             second = lacking, choice
+    few = second is not None and 2 * second[0] <= len(second[1].spec.blocks)
+    if approximate and not few:
+        for name, asked in sorted(others, key=lambda other: _far(found[other[0]], specs[other[1]])):
+            there, profile = read(asked.at_batch(found[name].training.batch)), load_bundled(bundle, name)
+            if profile.nets is not None and all(_covered(block, profile.nets) for block in there.blocks):
+                return Choice(name, found[name], profile, asked, specs[asked], there)
     if second is not None and approximate:
         return second[1]
     closest = f": {second[1].name} lacks {second[0]} of its {len(second[1].spec.blocks)} blocks" if second else ""
     raise CoverageError(
         f"nothing in {bundle} covers {ref} with these settings{closest}",
         f"it has {_listed(found, ref.source)}: ask for one of these, or make your own profile with ampere profile",
-        near=second is not None,
+        near=second is not None or any(found[name].family == ref.source for name, _ in others),
     )
 
 
@@ -112,6 +129,12 @@ def _candidates(
             yield name, replace(ref, training=training)
         elif name in related:
             yield name, model_ref(ref.source, widths=ref.widths, input=about.input, training=training)
+
+
+def _far(about: About, spec: ModelSpec) -> tuple[int, float]:
+    """How far a profile's batch is from a model's, in its mode: what fills the device tells more of what does less."""
+    steps = math.log(spec.training.batch / about.training.batch)
+    return list(Mode).index(about.mode), max(-steps, 2 * steps)
 
 
 def _covered(block: Block, nets: NetFit) -> bool:

@@ -65,20 +65,22 @@ def estimate(
             chosen = chosen_from(profile, ref, bool(input), bool(mode), approximate)
         except CoverageError as error:
             raise CoverageError(error.what, error.remedy + _rougher(error.near)) from error
-        ref, spec, learnt = chosen.ref, chosen.spec, chosen.profile
+        ref, spec, learnt, there = chosen.ref, chosen.spec, chosen.profile, chosen.there
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         spec = spec_of(ref)
+        there = _at_its_batch(ref, spec, learnt) if approximate else None
+    from ampere_energy.predict.batches import bridged
     from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.show.plainly import estimate_json
     from ampere_energy.show.tables import estimate_table
 
     try:
-        result = predict(spec, learnt, iterations=iterations, level=level, approximate=approximate)
+        result = predict(spec, learnt, iterations=iterations, level=level, approximate=approximate, there=there)
     except CoverageError as error:
         remedy = f"run {profile_command(ref, learnt, profile)}"
         if spec.training != learnt.training or learnt.references:
-            remedy += _rougher(spec.training == learnt.training)
+            remedy += _rougher(spec.training == learnt.training or bridged(spec.training, learnt.training))
         raise CoverageError(error.what, remedy) from error
     if chosen is not None:
         from ampere_energy.bundled.elsewhere import elsewhere
@@ -95,11 +97,18 @@ def estimate(
     )
 
 
-def _rougher(same_settings: bool) -> str:
+def _at_its_batch(ref: ModelRef, spec: ModelSpec, learnt: Profile) -> ModelSpec | None:
+    """The model at a profile's batch, where only that is another one."""
+    from ampere_energy.predict.batches import bridged
+
+    return spec_of(ref.at_batch(learnt.training.batch)) if bridged(spec.training, learnt.training) else None
+
+
+def _rougher(bridges: bool) -> str:
     """What --approximate could do for a model that is not covered."""
-    if same_settings:
+    if bridges:
         return ", or add --approximate for a rough estimate with a wide interval"
-    return "; --approximate does not bridge other settings: give --input and --mode that a profile was made with"
+    return "; --approximate bridges batches, up to 64 times as large, and no other settings: give those of a profile"
 
 
 def _refined(ref: ModelRef, spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Refined:

@@ -54,8 +54,7 @@ def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
         kinds: the blocks' subjects, by their places.
         points: for each block, the widths (N, axes) in all N networks.
     """
-    host_s = host_time(fit, kinds, points) if fit.host is not None else np.zeros(len(points[0]))
-    return whole(fit, fit.predict(kinds, points), host_s, fit.host.spread * host_s if fit.host is not None else host_s)
+    return whole(fit, fit.predict(kinds, points), *issuing(fit, kinds, points))
 
 
 def whole(fit: NetFit, found: Prediction, host_s: Array, host_std_s: Array) -> Steps:
@@ -80,6 +79,14 @@ def whole(fit: NetFit, found: Prediction, host_s: Array, host_std_s: Array) -> S
         raise FileError("the profile gives no finite energy for this model", "profile again")
     other = energy_j - found.block_energy_j.sum(1)
     return Steps(energy_j, wall_s, spread, found.block_energy_j, found.block_time_s, other, busy_s / wall_s, 1 - waits)
+
+
+def issuing(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> tuple[Array, Array]:
+    """Seconds the host takes to issue steps, and their standard deviations; none where the step is launched whole."""
+    if fit.host is None:
+        return np.zeros(len(points[0])), np.zeros(len(points[0]))
+    host_s = host_time(fit, kinds, points)
+    return host_s, fit.host.spread * host_s
 
 
 def host_time(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Array:

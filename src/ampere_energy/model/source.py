@@ -77,6 +77,17 @@ class ModelRef:
         """The model before it was pruned."""
         return self if self.pruned is None else replace(self, widths=self.pruned, pruned=None)
 
+    def at_batch(self, batch: int) -> ModelRef:
+        """The same model, trained in batches of another size; its shapes must be given."""
+        if not (self.input or self.inputs):
+            raise RequestError(f"{self.source} tells its own input", "give --input to estimate it at other batches")
+        return replace(
+            self,
+            input=(batch, *self.input[1:]) if self.input else (),
+            inputs=tuple(replace(spec, shape=(batch, *spec.shape[1:])) for spec in self.inputs),
+            training=replace(self.training, batch=batch),
+        )
+
     def __str__(self) -> str:
         if self.pruned is not None:
             return f"{self.original} pruned to {','.join(map(str, self.widths))}"

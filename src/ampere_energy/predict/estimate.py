@@ -24,6 +24,7 @@ from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
 from ampere_energy.predict.approximate import approximated
+from ampere_energy.predict.batches import rebatched
 
 JOULES_PER_WH = 3600.0
 _LONGEST_REACH = 300.0  # the exponential of more says no more
@@ -62,6 +63,7 @@ class Estimate:
         unattributed: operations of the model that no block accounts for.
         other_j: joules that belong to no block: the base of a step, and waiting for the host.
         busy: the share of the time that the device works; less where it waits for the host.
+        from_batch: the profile's batch, where it is another one and all was scaled from it.
     """
 
     model: str
@@ -80,6 +82,7 @@ class Estimate:
     unattributed: tuple[str, ...]
     other_j: float = 0.0
     busy: float = 1.0
+    from_batch: int | None = None
 
     @property
     def approximate(self) -> tuple[str, ...]:
@@ -119,7 +122,13 @@ class Estimate:
 
 
 def estimate(
-    spec: ModelSpec, profile: Profile, *, iterations: int = 1, level: float = 0.9, approximate: bool = False
+    spec: ModelSpec,
+    profile: Profile,
+    *,
+    iterations: int = 1,
+    level: float = 0.9,
+    approximate: bool = False,
+    there: ModelSpec | None = None,
 ) -> Estimate:
     """What `iterations` training steps of a model will cost on the profiled device.
 
@@ -130,6 +139,7 @@ def estimate(
         level: probability of the interval.
         approximate: blocks that the profile does not cover are approximated across the kinds it knows, with wider
             intervals. The training settings must be the profile's all the same.
+        there: the model at the profile's batch, where that is another one and the estimate is to be scaled from it.
 
     Raises:
         CoverageError: the profile lacks a kind of the model, or covers it only at other widths.
@@ -139,8 +149,8 @@ def estimate(
     if not 0 < level < 1:
         raise RequestError(f"--level {level:g}", "give a probability between 0 and 1, such as 0.9")
     if profile.nets is not None:
-        return _jointly(spec, profile, profile.nets, iterations, level, approximate)
-    if approximate:
+        return _jointly(spec, profile, profile.nets, iterations, level, approximate, there)
+    if approximate or there is not None:
         raise RequestError(
             f"--approximate with the profile of {profile.model} by the method {profile.method}",
             "profile with --method ampere",
@@ -174,10 +184,19 @@ def estimate(
 
 
 def _jointly(
-    spec: ModelSpec, profile: Profile, nets: NetFit, iterations: int, level: float, approximate: bool
+    spec: ModelSpec,
+    profile: Profile,
+    nets: NetFit,
+    iterations: int,
+    level: float,
+    approximate: bool,
+    there: ModelSpec | None,
 ) -> Estimate:
-    places = _places(spec, profile, nets)
-    if approximate and None in places:
+    places: Sequence[int | None] = [None] * len(spec.blocks) if there is not None else _places(spec, profile, nets)
+    if there is not None:
+        about = rebatched(spec, there, covered_jointly(there, profile, nets), nets, profile.device.name == "cpu")
+        found, deviations = about.step, about.block_std
+    elif approximate and None in places:
         about = approximated(spec.blocks, places, profile, nets)
         found, deviations = about.step, about.block_std
     else:
@@ -213,6 +232,7 @@ def _jointly(
         blocks=blocks,
         other_j=max(0.0, float(found.other_j[0])) * iterations,
         busy=float(found.busy[0]),
+        from_batch=None if there is None else there.training.batch,
         **_common(spec, profile, iterations, level),
     )
 

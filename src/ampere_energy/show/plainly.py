@@ -103,6 +103,7 @@ def estimate_json(
         "other_j": estimate.other_j,
         "busy": estimate.busy,
         "approximate": list(estimate.approximate),
+        "from_batch": estimate.from_batch,
         "unattributed": list(estimate.unattributed),
         "doubts": list(estimate.doubts),
     }

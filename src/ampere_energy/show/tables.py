@@ -154,7 +154,9 @@ def estimate_table(
     if estimate.busy < 0.95:
         rows.append(("device busy", f"{percent(estimate.busy)} of the time; the rest waits for the host"))
     rows.append(("provenance", f"predicted from {source(estimate.meter)}"))
-    if estimate.approximate:
+    if estimate.from_batch is not None:
+        rows.append(("≈ approximate", f"scaled from batch {estimate.from_batch}, which is profiled"))
+    elif estimate.approximate:
         part = sum(block.energy_j for block in estimate.blocks if block.approximate) / estimate.energy_j
         count = f"{len(estimate.approximate)} of {len(estimate.blocks)} blocks"
         rows.append(("≈ approximate", f"{percent(part)} of the energy: {count}, guessed from kinds that are profiled"))

@@ -1,0 +1,119 @@
+"""How good `estimate --approximate` is at other batches than a profile's.
+
+    python -m studies.batches record FOLDER    on the CPU that `data/cpu` was recorded on: members at other batches
+    python -m studies.batches                  how they are estimated
+
+On cards, bundled profiles and members that were measured at other batches: of one family, both at aligned or both at
+arbitrary widths, mostly on different cards. On the CPU, the profiles of `data/cpu`, and eight of their members each,
+measured later at other batches, and once more at the profile's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ampere_energy.bundled.about import About, entries, load_bundled
+from ampere_energy.bundled.elsewhere import elsewhere
+from ampere_energy.fit.profile import Profile
+from ampere_energy.measure.devices import open_device
+from ampere_energy.measure.measurement import Measurement
+from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.model.training import Mode
+from ampere_energy.predict.batches import bridged
+from ampere_energy.predict.estimate import Estimate, estimate
+from ampere_energy.predict.experiment import MEMBER, Experiment, Part
+from ampere_energy.predict.recorded import Recorded, load
+from studies.experiments import DATA, packed
+
+BUNDLE, FOLDER = "nvidia-h200", DATA / "cpu-batches"
+MEMBERS = 8
+BATCHES = {
+    "cnn5-any": (10, 3, 40, 128),
+    "lenet5-any": (64, 8, 16, 256),
+    "resnet-any": (10, 2, 40),
+    "har-any": (10, 2, 40),
+    "lstm-any": (10, 2, 40),
+}
+
+
+def record(folder: Path) -> None:
+    """Measures members at other batches; goes on where it stopped."""
+    with contextlib.closing(open_device("cpu", threads=1)) as device:
+        for name, batches in BATCHES.items():
+            asked = load(DATA / "cpu" / name).experiment
+            for batch in batches:
+                log = MeasurementLog(folder / f"{name}-{batch}.jsonl")
+                for widths in asked.members[len(log.read()) : MEMBERS]:
+                    log.append(device.measure(asked.ref(widths).at_batch(batch), MEMBER))
+
+
+def run() -> list[dict[str, Any]]:
+    """A row for each set and each batch."""
+    return [*_on_cards(), *_on_a_cpu()]
+
+
+def _on_cards() -> Iterator[dict[str, Any]]:
+    for planned, recorded in packed("h200"):
+        for name, about in entries(BUNDLE).items():
+            if planned.name.endswith(f"-{about.widths}") and _bridges(recorded, about):
+                rounds = recorded.by_member(Part.MEMBERS, about.mode)
+                measured = [statistics.fmean(m.energy_j for m in own) for own in rounds]
+                said = _estimates(recorded.experiment, about.input[0], load_bundled(BUNDLE, name), about.mode)
+                yield _row(f"h200/{planned.name} {about.mode}", [elsewhere(one) for one in said], measured)
+
+
+def _bridges(recorded: Recorded, about: About) -> bool:
+    asked = recorded.experiment
+    alike = about.family == asked.family and about.mode in recorded.modes
+    return alike and bridged(replace(about.training, batch=asked.input[0]), about.training)
+
+
+def _on_a_cpu() -> Iterator[dict[str, Any]]:
+    for name, batches in BATCHES.items():
+        recorded = load(DATA / "cpu" / name)
+        asked, (mode,) = recorded.experiment, recorded.modes
+        profile = recorded.profile(*recorded.campaign(mode))
+        for batch in batches:
+            log = MeasurementLog(FOLDER / f"{name}-{batch}.jsonl").read()
+            measured = [m.energy_j for m in log if isinstance(m, Measurement)]
+            training = replace(asked.training, batch=batch)
+            there = replace(asked, input=(batch, *asked.input[1:]), training=training, members=asked.members[:MEMBERS])
+            yield _row(f"cpu/{name}", list(_estimates(there, asked.input[0], profile, mode)), measured)
+
+
+def _estimates(asked: Experiment, batch: int, profile: Profile, mode: Mode) -> Iterator[Estimate]:
+    """The members, from a profile at a batch."""
+    profiled = replace(asked, input=(batch, *asked.input[1:]), training=replace(asked.training, batch=batch))
+    for here, there in zip(asked.specs(mode), profiled.specs(mode), strict=True):
+        yield estimate(here, profile, there=None if here == there else there)
+
+
+def _row(name: str, said: Sequence[Estimate], measured: Sequence[float]) -> dict[str, Any]:
+    errors = [e.energy_j / joules - 1 for e, joules in zip(said, measured, strict=True)]
+    inside = [e.interval_j[0] <= joules <= e.interval_j[1] for e, joules in zip(said, measured, strict=True)]
+    batch = said[0].training.batch
+    return {
+        "set": name,
+        "from": said[0].from_batch or batch,
+        "to": batch,
+        "members": len(said),
+        "error": statistics.fmean(map(abs, errors)),
+        "bias": statistics.fmean(errors),
+        "inside": statistics.fmean(inside),
+        "reach": statistics.fmean(e.interval_j[1] / e.energy_j for e in said),
+    }
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["record", folder]:
+            record(Path(folder))
+        case _:
+            print(json.dumps(run(), indent=1))
