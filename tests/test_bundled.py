@@ -234,6 +234,11 @@ HAS = "it has cnn5 at 128,3,64,64 with sgd, eager, fp32, any widths / cnn5 at 12
         (("estimate", "cnn5", "--profile", H200, "--mode", "fast"), 2, "--mode fast; choose from eager"),
         (("estimate", "cnn5", "--profile", "nvidia-h20"), 2, "or bundle is called 'nvidia-h20'; make one with ampere"),
         (("estimate", "cnn5", "--profile", "nvidia-h20"), 2, "or take a bundle: nvidia-h200"),
+        (
+            ("estimate", "cnn5", "--profile", f"{H200}/cnn5-128x3x64x64-graph"),
+            2,
+            "give --profile nvidia-h200, which takes",
+        ),
         (("report", H200), 2, "profiles; name one, such as nvidia-h200/cnn5-128x3x64x64-eager: ampere profiles"),
         (("report", f"{H200}/cnn6"), 2, "nvidia-h200 has no profile 'cnn6'; name one"),
         (("estimate", "cnn5", "--profile", H200, "--refine", "3%"), 2, "nvidia-h200 is bundled, profiled on another"),

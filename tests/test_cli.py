@@ -99,6 +99,35 @@ def test_parse(folder: Path) -> None:
         assert text in table
 
 
+def test_a_model_is_asked_about_as_its_profile_was_made(folder: Path, tmp_path: Path) -> None:
+    arguments = ("profile", "lenet5", "--device", "simulated:0.3", "--input", "24,1,28,28", "--points", "3")
+    done = ampere(*arguments, "--out", str(tmp_path / "p.json"), cwd=folder)
+    assert done.returncode == 0
+    assert re.search(r"intervals reach \d+ % either way, more than --target 5%; give more --budget", done.stderr)
+    record = answer("estimate", "lenet5", "--profile", str(tmp_path / "p.json"), cwd=folder)
+    assert (record["training"]["batch"], record["from_batch"], record["partial"]) == (24, None, False)
+    text = (tmp_path / "p.json").read_text()
+    (tmp_path / "part.json").write_text(text.replace('"complete": true', '"complete": false', 1))
+    done = ampere("estimate", "lenet5", "--profile", str(tmp_path / "part.json"), "--json", cwd=folder)
+    assert json.loads(done.stdout)["partial"]
+    assert "the profile is partial: finish it by ampere profile with --resume" in done.stderr
+
+
+def test_a_model_profiled_as_it_is_cannot_be_narrowed(folder: Path, tmp_path: Path) -> None:
+    model = ("mine.py:mine", "--input", "5,3,16,16")
+    answer("profile", *model, "--device", "simulated", "--out", str(tmp_path / "as_it_is.json"), cwd=folder)
+    done = ampere("prune", *model, "--profile", str(tmp_path / "as_it_is.json"), "--budget", "50%", cwd=folder)
+    assert done.returncode == 4
+    assert "the profile covers no narrower width of mine.py:mine; run ampere profile mine.py:mine" in done.stderr
+    assert "--prunable" in done.stderr
+    assert "halving every width" not in done.stderr
+
+
+def test_numbers_are_not_cut_in_a_narrow_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "11,173,962  33.3 GFLOP" in ampere("parse", "resnet18").stdout
+
+
 def test_estimate_has_the_contracted_keys(folder: Path) -> None:
     arguments = ("estimate", "lenet5", "--profile", "sim.json", "--widths", "3,8,60,40", "--iterations", "50")
     record = answer(*arguments, "--battery", "15Wh", cwd=folder)
@@ -471,7 +500,7 @@ SIM = ("--profile", "sim.json")
         (("estimate", "lenet5"), 2, "Missing option '--profile'; it is: a profile's name or file, or a bundle's name"),
         (("estimate", "lenet5", "--profile", "p", "--iterations", "1e6"), 2, "not '1e6'; it is: training steps"),
         (("estimate", "lenet5", "--profile", "p", "--iterations=1e6"), 2, "not '1e6'; it is: training steps"),
-        (("parse", "lenet5", "--nonsense"), 2, "No such option: --nonsense; see ampere --help"),
+        (("parse", "lenet5", "--nonsense"), 2, "No such option: --nonsense; see ampere parse --help"),
         (("frobnicate",), 2, "No such command"),
         (
             ("estimate", "cnn5", *SIM),
@@ -520,6 +549,9 @@ SIM = ("--profile", "sim.json")
         ),
         (("estimate", "lenet5", *SIM, "--refine", "300%"), 2, "--refine 300%; give a share such as 3%"),
         (("profile", "lenet5", "--target", "0"), 2, "--target 0"),
+        (("profile", "lenet5", "--mode", "graph"), 2, "--mode graph on a CPU; graphs are captured on CUDA devices"),
+        (("evaluate", "lenet5", "--record", "x", "--mode", "graph"), 2, "--mode graph on a CPU"),
+        (("--batch", "3"), 2, "No such option: --batch; see ampere --help"),
         (("profile", "lenet5", "--rule", "best"), 2, "--rule best; choose from guided, variance, random"),
         (("measure", "lenet5", "--add-to", "absent.json"), 2, "absent.json"),
     ],

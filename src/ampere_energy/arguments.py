@@ -235,6 +235,11 @@ def load_profile(name: str) -> Profile:
             f"{name} is bundled, profiled on another device, and is not measured with or written to",
             "make your own profile on this device with ampere profile",
         )
+    if is_bundle(name.partition("/")[0]) and not Path(name).is_file():
+        raise RequestError(
+            f"{name} is one profile of a bundle",
+            f"give --profile {name.partition('/')[0]}, which takes the one that covers the model",
+        )
     path = existing_path(name)
     if path.parent == _collection() and not path.exists():
         from ampere_energy.bundled.about import bundles

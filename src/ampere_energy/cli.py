@@ -50,8 +50,8 @@ for command in (models, devices, profiles, parse, profile, estimate, measure, ev
 
 
 _GOES_ON = {
-    "profile": "; nothing measured is lost: go on by the same command with --resume",
-    "evaluate": "; nothing measured is lost: the same command goes on",
+    "profile": "; nothing measured is lost: where there is a log, go on by the same command with --resume",
+    "evaluate": "; with --record, nothing measured is lost: the same command goes on",
     "search": "; with --storage, the same command goes on",
 }
 
@@ -80,7 +80,9 @@ def _with_remedy(error: Any, arguments: list[str]) -> str:
     """What is wrong with an option, the value it has on the line, and what it should have."""
     message, asked = error.format_message().rstrip("."), getattr(error, "param", None)
     if asked is None:
-        return f"{message}; see ampere --help"
+        known = {command.name for command in app.registered_commands if command.name}
+        known |= {command.callback.__name__ for command in app.registered_commands if command.callback}
+        return f"{message}; see ampere {f'{arguments[0]} ' if arguments[0] in known else ''}--help"
     pairs = itertools.chain(itertools.pairwise(arguments), (a.split("=", 1) for a in arguments if "=" in a))
     given = next((value for option, value in pairs if option in asked.opts), None)
     meant = getattr(asked, "help", None) or "see ampere --help"

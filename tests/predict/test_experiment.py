@@ -150,7 +150,7 @@ def test_packed_logs_score_alike(folder: Path, tmp_path: Path) -> None:
             (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
         else:
             (tmp_path / path.name).write_bytes(path.read_bytes())
-    assert rescore(load(tmp_path)) == rescore(load(folder))
+    assert rescore(replace(load(tmp_path), name=folder.name)) == rescore(load(folder))
 
 
 def test_no_or_half_an_experiment(tmp_path: Path) -> None:

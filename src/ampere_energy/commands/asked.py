@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ampere_energy.arguments import choice, inputs_of, inputs_text, new_name, numbers, positive
@@ -88,12 +89,28 @@ def device_of(name: str, meter: str, watts_per_core: float | None, threads: int 
     return contextlib.closing(open_device(name, meter=meter or None, threads=threads))
 
 
-def busy_words(device: str) -> str | None:
+def busy_words(device: str, threads: int | None = None) -> str | None:
     """A warning where other programs' work, which cannot be told from the model's, will be in the figures."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if device == "cpu" and load > 0.6 * cores:
-        return f"this machine was busy (load {load:.1f} on {cores} cores): figures scatter, least with --threads 1"
+        least = "" if threads == 1 else ", least with --threads 1"
+        return f"this machine was busy (load {load:.1f} on {cores} cores): figures scatter{least}"
     return None
+
+
+def can_run(device: str, training: Training) -> None:
+    """Refuses what a device cannot do before anything is measured on it."""
+    if training.mode == "graph" and device.startswith("cpu"):
+        raise RequestError("--mode graph on a CPU", "graphs are captured on CUDA devices: use --mode eager or compile")
+
+
+def as_profiled(ref: ModelRef, learnt: Profile, input_given: bool, mode_given: bool) -> ModelRef:
+    """The model as a profile of one's own was made: its mode, and of a family its batch, where others are not given."""
+    from ampere_energy.model.zoo.families import FAMILIES
+
+    if not mode_given:
+        ref = replace(ref, training=replace(ref.training, mode=learnt.training.mode))
+    return ref if input_given or ref.source not in FAMILIES else ref.at_batch(learnt.training.batch)
 
 
 def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence[str] = ()) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ampere_energy.arguments import existing_path, is_bundle, joules, load_profile, positive, share, watt_hours
-from ampere_energy.commands.asked import chosen_from, profile_command, ref_of, spec_of, training_of
+from ampere_energy.commands.asked import as_profiled, chosen_from, profile_command, ref_of, spec_of, training_of
 from ampere_energy.commands.options import (
     Accumulate,
     AsJson,
@@ -50,7 +50,7 @@ def estimate(
     refine: Annotated[
         str, typer.Option(help="Measure its blocks, and itself if need be, until its interval is within, as 3%.")
     ] = "",
-    approximate: Annotated[bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled.")] = False,
+    approximate: Annotated[bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled, or scale from another batch.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
@@ -68,6 +68,7 @@ def estimate(
         ref, spec, learnt, there = chosen.ref, chosen.spec, chosen.profile, chosen.there
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
+        ref = as_profiled(ref, learnt, bool(input), bool(mode))
         spec = spec_of(ref)
         there = _at_its_batch(ref, spec, learnt) if approximate else None
     from ampere_energy.predict.batches import bridged
@@ -86,13 +87,15 @@ def estimate(
         from ampere_energy.bundled.elsewhere import elsewhere
 
         result = elsewhere(result)
+    if not learnt.complete:
+        say("the profile is partial: finish it by ampere profile with --resume, and estimates will be better")
     refined = None
     if target is not None:
         refined = _refined(ref, spec, learnt, existing_path(profile), target)
         result = predict(spec, refined.profile, iterations=iterations, level=level)
     show(
         as_json,
-        lambda: estimate_json(result, capacity, budget_j, refined, chosen),
+        lambda: estimate_json(result, capacity, budget_j, refined, chosen) | {"partial": not learnt.complete},
         lambda: estimate_table(result, capacity, budget_j, chosen),
     )
 

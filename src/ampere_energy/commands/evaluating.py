@@ -11,7 +11,7 @@ import typer
 
 from ampere_energy.arguments import choice, load_profile, numbers, positive, seconds
 from ampere_energy.commands import STARTED_S
-from ampere_energy.commands.asked import busy_words, device_of, profile_command, ref_of, training_of
+from ampere_energy.commands.asked import busy_words, can_run, device_of, profile_command, ref_of, training_of
 from ampere_energy.commands.options import (
     AsJson,
     Input,
@@ -69,6 +69,7 @@ def evaluate(
         sets = _recorded(family_name, recorded, level)
     elif record is not None:
         training = training_of(optimizer, mode, precision, False, 1)
+        can_run(device, training)
         asked = _asked(family_name, training, models, seed, input, width_step, budget)
         sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
     else:
@@ -143,7 +144,7 @@ def _recorded_now(
     from ampere_energy.predict.recorded import load
 
     wanted = [choice(Part, name, "--parts") for name in parts.split(",")] if parts else list(Part)
-    if busy := busy_words(device):
+    if busy := busy_words(device, threads):
         say(busy)
     with device_of(device, meter, watts_per_core, threads) as opened, err.status("starting the device") as status:
 

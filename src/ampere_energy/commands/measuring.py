@@ -56,7 +56,7 @@ def measure(
 
     if taught is not None and threads is None:
         threads = threads_of(taught.device)
-    busy = busy_words(device)
+    busy = busy_words(device, threads)
     with device_of(device, meter, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
         if taught is not None and (opened.info, opened.meter) != (taught.device, taught.meter):
             raise RequestError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ampere_energy.arguments import choice, default_name, positive, prepare_log, profile_path, seconds, share
-from ampere_energy.commands.asked import busy_words, device_of, prunable_of, ref_of, spec_of, training_of
+from ampere_energy.commands.asked import busy_words, can_run, device_of, prunable_of, ref_of, spec_of, training_of
 from ampere_energy.commands.options import (
     Accumulate,
     AsJson,
@@ -69,11 +69,12 @@ def profile(
     ref = ref_of(model, input, widths, training_of(optimizer, mode, precision, channels_last, accumulate))
     if prunable and vary:
         raise RequestError("--prunable with --vary", "give one of them")
+    can_run(device, ref.training)
     path = profile_path(name or default_name(model, device))
     log = path.with_suffix(".jsonl")
     from ampere_energy.fit.campaign import profile as run_campaign
     from ampere_energy.fit.profile import Quantity
-    from ampere_energy.fit.rules import Rule, Rules
+    from ampere_energy.fit.rules import Rule, Rules, Status
     from ampere_energy.show.plainly import profile_json
     from ampere_energy.show.progress import CampaignDisplay
     from ampere_energy.show.tables import median_error, profile_table
@@ -93,8 +94,14 @@ def profile(
     kept = prepare_log(path, log, spec, resume, fresh)
     if kept:
         say(f"the old log is kept as {kept}")
+    reached: list[float] = []
     with device_of(device, meter, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
-        if busy := busy_words(device):
+
+        def observe(status: Status) -> None:
+            reached[:] = [status.uncertainty] if status.uncertainty is not None else []
+            display(status)
+
+        if busy := busy_words(device, threads):
             say(busy)
         learnt = run_campaign(
             spec,
@@ -103,7 +110,7 @@ def profile(
             rules=rules,
             log=log,
             method=method,
-            observe=display,
+            observe=observe,
             ref=ref,
         )
     learnt.save(path)
@@ -119,6 +126,11 @@ def profile(
         say(f"the fewest points that make a profile took {learnt.profile_s:.0f} s, more than the budget")
     if rules.budget_s is not None and learnt.complete and learnt.profile_s < 0.5 * rules.budget_s:
         say("the budget was not needed: intervals are within --target, or --points were measured")
+    if learnt.complete and reached and reached[-1] > rules.precision:
+        say(
+            f"members' 90 % intervals reach {100 * reached[-1]:.0f} % either way, more than --target {target}; "
+            "give more --budget or --points, or measure while nothing else runs"
+        )
     if not learnt.complete:
         say("the profile is partial: finish it by the same command with --resume")
         raise typer.Exit(INTERRUPTED)

@@ -14,6 +14,7 @@ import typer
 from ampere_energy.arguments import choice, existing_path, is_bundle, load_profile, positive, step_budget
 from ampere_energy.commands.asked import (
     SAME_CARD,
+    as_profiled,
     busy_words,
     chosen_from,
     device_of,
@@ -99,6 +100,7 @@ def prune(
         others += [load_bundled(profile, name) for name in same if name != chosen.name]
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
+        ref = as_profiled(ref, learnt, bool(input), bool(mode))
     if refine and (device or guide == "flops"):
         given = f"--device {device}" if device else "--guide flops"
         raise RequestError(f"--refine with {given}", "refining is for joules, on the device that was profiled")
@@ -129,6 +131,8 @@ def prune(
     with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}") as status:
         try:
             space = channels_of(ref, None, learnt)
+            if all(len(ladder) == 1 for ladder in space.ladders(learnt, 1)):
+                raise CoverageError(f"the profile covers no narrower width of {ref}", "profile this model")
         except CoverageError as error:
             more = ("--prunable", *(("--width-step", str(step)) if step > 1 else ()))
             raise CoverageError(error.what, f"run {profile_command(ref, learnt, profile, more)}") from error

@@ -88,10 +88,11 @@ def prune(
     if own <= limit:
         return _result(space, space.spec.widths, judged, profile, aim, ())
     ladders = space.ladders(profile, aim.step)
+    finer = sum(map(len, space.ladders(profile, 1))) > sum(map(len, ladders))
     if all(len(ladder) == 1 for ladder in ladders):
         raise RequestError(
             f"no width of {space.spec.name} has a smaller multiple of {aim.step} in the profile",
-            "give a smaller --step",
+            "give a smaller --step" if finer else "profile it with --prunable",
         )
     notes: list[str] = []
     if importance is Importance.TAYLOR and loss is None:
@@ -106,7 +107,7 @@ def prune(
         )
     if not choice.met:
         expected_j = _estimated(space, choice.widths, profile, level).energy_j
-        raise RequestError(*_unreachable(space, aim, choice, base, original, expected_j <= limit))
+        raise RequestError(*_unreachable(space, aim, choice, base, original, expected_j <= limit, finer))
     return _result(space, choice.widths, judged, profile, aim, tuple(notes))
 
 
@@ -116,9 +117,9 @@ def favourable(profile: Profile) -> int:
 
 
 def _unreachable(
-    space: Channels, aim: Aim, choice: Choice, base: float, original: Estimate, by_mean: bool
+    space: Channels, aim: Aim, choice: Choice, base: float, original: Estimate, by_mean: bool, finer: bool
 ) -> tuple[str, str]:
-    """What can be reached, and why no less; `by_mean` tells whether the mean would be inside."""
+    """What can be reached, and why no less; whether the mean would be inside, and finer steps are profiled."""
     by_work = aim.guide is Guide.FLOPS
     reached = f"{choice.cost:.4g} {'FLOPs' if by_work else 'J'}, {100 * choice.cost / base:.0f} % of the original"
     upper = not (aim.mean or by_work)
@@ -133,7 +134,7 @@ def _unreachable(
         reasons.append(f"the device waits for the host {waits:.0f} % of a step, which no width changes")
     where = " at the interval's upper end" if upper else ""
     remedies = ["raise the budget"]
-    remedies += ["give a smaller --step"] if aim.step > 1 else []
+    remedies += ["give a smaller --step"] if finer else []
     remedies += ["aim at the mean with --mean"] if upper and by_mean else []
     return (
         f"a budget of {aim.budget} cannot be met: the best reachable is {reached}{where}, {'; '.join(reasons)}",

@@ -30,9 +30,9 @@ def spec_table(spec: ModelSpec) -> RenderableType:
     table = plain_table("block", "role", "layers", "widths", "kind", title=title, footer=True)
     for name, total in (
         ("parameters", f"{sum(b.parameters for b in spec.blocks):,}"),
-        ("training FLOPs", si(sum(b.training_flops for b in spec.blocks), "FLOP")),
-    ):
-        table.add_column(name, justify="right", footer=total)
+        ("training", si(sum(b.training_flops for b in spec.blocks), "FLOP")),
+    ):  # the narrowest window may cut words short, and never numbers
+        table.add_column(name, justify="right", footer=total, no_wrap=True, min_width=max(len(name), len(total)))
     for block in spec.blocks:
         widths = _widths(block)
         flops = si(block.training_flops, "FLOP")
