@@ -50,7 +50,9 @@ def estimate(
     refine: Annotated[
         str, typer.Option(help="Measure its blocks, and itself if need be, until its interval is within, as 3%.")
     ] = "",
-    approximate: Annotated[bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled, or scale from another batch.")] = False,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled, or scale from another batch.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
