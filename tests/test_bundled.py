@@ -260,9 +260,12 @@ def test_a_profile_of_the_users_own_wins_and_a_folder_does_not(run: Run, tmp_pat
     (tmp_path / H200).rmdir()
     graph = gzip.decompress((ROOT / H200 / "cnn5-128x3x64x64-graph.json.gz").read_bytes())
     (collection(tmp_path) / f"{H200}.json").write_bytes(graph)
-    code, _, told = run("estimate", "cnn5", "--profile", H200)
+    code, _, told = run("estimate", "cnn5", "--profile", H200, "--mode", "eager")
     assert code == 4
     assert "the profile was made at batch 128 with sgd in graph mode" in told
+    code, out, told = run("estimate", "cnn5", "--profile", H200, "--input", "128,3,64,64", "--json")
+    assert code == 0, told
+    assert json.loads(out)["training"]["mode"] == "graph", "as it was profiled, where no mode is given"
 
 
 @pytest.mark.parametrize(("batch", "profiled"), [(256, 512), (64, 512), (24, 10), (2048, 512)])
