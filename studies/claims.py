@@ -56,15 +56,12 @@ def _recorded(card: Sets, cpu: Sets) -> Iterator[str]:
 
 
 def _missed(card: Sets) -> Iterator[str]:
-    for name, called in (("har-any", "HAR networks at arbitrary widths"), ("cnn5_10-aligned", "`cnn5` at batch 10")):
-        both = [card[f"{name} {mode}"] for mode in ("eager", "graph")]
-        ranks = [found["scores"]["ampere"]["spearman"] for found in both]
-        if name == "har-any":
-            yield f"{called}, {_error(both[0]):.1f} and {_error(both[1]):.1f} %, rank {ranks[0]:.2f} and {ranks[1]:.2f}"
-            yield f"they are {_error(both[0], 'refined'):.1f} and {_error(both[1], 'refined'):.1f} % off"
-        else:
-            yield f"{called} at aligned widths as captured graphs ranks its members to {ranks[1]:.3f}"
-            yield f"is {_error(both[0]):.1f} % off, where {100 * bars(both[0]).error:.1f} % are one and a half times"
+    har, small = ([card[f"{name} {mode}"] for mode in ("eager", "graph")] for name in ("har-any", "cnn5_10-aligned"))
+    errors = f"{_error(har[0]):.1f} and {_error(har[1]):.1f} %, rank {_rank(har[0]):.2f} and {_rank(har[1]):.2f}"
+    yield f"HAR networks at arbitrary widths, {errors}"
+    yield f"they are {_error(har[0], 'refined'):.1f} and {_error(har[1], 'refined'):.1f} % off"
+    yield f"`cnn5` at batch 10 at aligned widths as captured graphs ranks its members to {_rank(small[1]):.3f}"
+    yield f"is {_error(small[0]):.1f} % off, where {100 * bars(small[0]).error:.1f} % are one and a half times"
     waiting = {name: found for name, found in card.items() if _waits(found)}
     ours, bytes_ = _errors(waiting, "ampere", 1), _errors(waiting, "flops_bytes", 1)
     yield f"({bytes_} % on the four sets, AMPERE {ours} %)"
@@ -88,10 +85,9 @@ def _readme(card: Sets, cpu: Sets, cards: list[dict[str, Any]]) -> Iterator[str]
     yield f"{_inside(card, 'ampere'):.1f} % of the {_members(card) // 2} members, each in two modes, are inside"
     yield f"AMPERE is off by {_errors(cpu, 'ampere', 1)} %, FLOPs by {_errors(cpu, 'flops')} %"
     yield f"twenty steps of the model itself by {_errors(cpu, 'run20')} %"
-    ranks = [card[f"har-any {mode}"]["scores"]["ampere"]["spearman"] for mode in ("eager", "graph")]
-    yield f"HAR networks at arbitrary widths rank to {ranks[0]:.2f} and {ranks[1]:.2f}"
-    small = card["cnn5_10-aligned graph"]["scores"]["ampere"]["spearman"]
-    yield f"`cnn5` at batch 10 and aligned widths ranks to {small:.3f} captured"
+    eager, graph = (_rank(card[f"har-any {mode}"]) for mode in ("eager", "graph"))
+    yield f"HAR networks at arbitrary widths rank to {eager:.2f} and {graph:.2f}"
+    yield f"`cnn5` at batch 10 and aligned widths ranks to {_rank(card['cnn5_10-aligned graph']):.3f} captured"
 
 
 def _waits(found: dict[str, Any]) -> bool:
@@ -101,6 +97,10 @@ def _waits(found: dict[str, Any]) -> bool:
 
 def _error(found: dict[str, Any], method: str = "ampere") -> float:
     return 100 * float(found["scores"][method]["mape"])
+
+
+def _rank(found: dict[str, Any]) -> float:
+    return float(found["scores"]["ampere"]["spearman"])
 
 
 def _mean(sets: Sets) -> float:

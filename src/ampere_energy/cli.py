@@ -80,9 +80,7 @@ def _with_remedy(error: Any, arguments: list[str]) -> str:
     """What is wrong with an option, the value it has on the line, and what it should have."""
     message, asked = error.format_message().rstrip("."), getattr(error, "param", None)
     if asked is None:
-        known = {command.name for command in app.registered_commands if command.name}
-        known |= {command.callback.__name__ for command in app.registered_commands if command.callback}
-        return f"{message}; see ampere {f'{arguments[0]} ' if arguments[0] in known else ''}--help"
+        return f"{message}; see {error.ctx.command_path if error.ctx else 'ampere'} --help"
     pairs = itertools.chain(itertools.pairwise(arguments), (a.split("=", 1) for a in arguments if "=" in a))
     given = next((value for option, value in pairs if option in asked.opts), None)
     meant = getattr(asked, "help", None) or "see ampere --help"

@@ -61,6 +61,11 @@ def estimate(
     if approximate and target is not None:
         raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
     ref = ref_of(model, input, widths, training_of(optimizer, mode or "eager", precision, channels_last, accumulate))
+    from ampere_energy.predict.batches import bridged
+    from ampere_energy.predict.estimate import estimate as predict
+    from ampere_energy.show.plainly import estimate_json
+    from ampere_energy.show.tables import estimate_table
+
     chosen = None
     if is_bundle(profile) and target is None:
         try:
@@ -72,12 +77,8 @@ def estimate(
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         ref = as_profiled(ref, learnt, bool(input), bool(mode))
         spec = spec_of(ref)
-        there = _at_its_batch(ref, spec, learnt) if approximate else None
-    from ampere_energy.predict.batches import bridged
-    from ampere_energy.predict.estimate import estimate as predict
-    from ampere_energy.show.plainly import estimate_json
-    from ampere_energy.show.tables import estimate_table
-
+        moved = approximate and bridged(spec.training, learnt.training)
+        there = spec_of(ref.at_batch(learnt.training.batch)) if moved else None
     try:
         result = predict(spec, learnt, iterations=iterations, level=level, approximate=approximate, there=there)
     except CoverageError as error:
@@ -100,13 +101,6 @@ def estimate(
         lambda: estimate_json(result, capacity, budget_j, refined, chosen) | {"partial": not learnt.complete},
         lambda: estimate_table(result, capacity, budget_j, chosen),
     )
-
-
-def _at_its_batch(ref: ModelRef, spec: ModelSpec, learnt: Profile) -> ModelSpec | None:
-    """The model at a profile's batch, where only that is another one."""
-    from ampere_energy.predict.batches import bridged
-
-    return spec_of(ref.at_batch(learnt.training.batch)) if bridged(spec.training, learnt.training) else None
 
 
 def _rougher(bridges: bool) -> str:
