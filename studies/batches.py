@@ -83,16 +83,19 @@ def _on_a_cpu() -> Iterator[dict[str, Any]]:
         for batch in batches:
             log = MeasurementLog(FOLDER / f"{name}-{batch}.jsonl").read()
             measured = [m.energy_j for m in log if isinstance(m, Measurement)]
-            training = replace(asked.training, batch=batch)
-            there = replace(asked, input=(batch, *asked.input[1:]), training=training, members=asked.members[:MEMBERS])
-            yield _row(f"cpu/{name}", list(_estimates(there, asked.input[0], profile, mode)), measured)
+            some = replace(_at(asked, batch), members=asked.members[:MEMBERS])
+            yield _row(f"cpu/{name}", list(_estimates(some, asked.input[0], profile, mode)), measured)
 
 
 def _estimates(asked: Experiment, batch: int, profile: Profile, mode: Mode) -> Iterator[Estimate]:
     """The members, from a profile at a batch."""
-    profiled = replace(asked, input=(batch, *asked.input[1:]), training=replace(asked.training, batch=batch))
-    for here, there in zip(asked.specs(mode), profiled.specs(mode), strict=True):
+    for here, there in zip(asked.specs(mode), _at(asked, batch).specs(mode), strict=True):
         yield estimate(here, profile, there=None if here == there else there)
+
+
+def _at(asked: Experiment, batch: int) -> Experiment:
+    """The same experiment at another batch."""
+    return replace(asked, input=(batch, *asked.input[1:]), training=replace(asked.training, batch=batch))
 
 
 def _row(name: str, said: Sequence[Estimate], measured: Sequence[float]) -> dict[str, Any]:

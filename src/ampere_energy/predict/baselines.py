@@ -93,8 +93,9 @@ def _size(record: Record) -> float:
 def _seconds(timing: Timing) -> float:
     """Seconds of a step as it was asked for: captured, the device's own."""
     assert timing.device_s is not None
-    waits = timing.wall_s is not None and timing.workload.training.mode.waits
-    return timing.wall_s if waits and timing.wall_s is not None else timing.device_s
+    if timing.wall_s is not None and timing.workload.training.mode.waits:
+        return timing.wall_s
+    return timing.device_s
 
 
 def _examples(observations: Sequence[Observation]) -> list[Observation]:
