@@ -203,4 +203,6 @@ def test_a_cuda_measurement_has_all_resources() -> None:
     assert eager.wall_s
     assert eager.wall_s > 0.9 * max(eager.device_s, eager.host_s)
     assert (graph.host_s, graph.wall_s) == (None, None)
+    long = model_ref("cnn5", input=(4096, 3, 64, 64))
+    assert not device.time(run_as(long, Mode.GRAPH)).captured, "it takes many times what issuing it does"
     device.close()

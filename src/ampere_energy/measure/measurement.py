@@ -196,7 +196,8 @@ class Timing:
         device_s: seconds of the device alone, from replays of the captured step (or of steps, on a CPU).
         host_s: median seconds the host takes to issue one step; None on a CPU, which is its own host, and where the
             step asked for is launched whole.
-        captured: whether the step was captured; else `device_s` may include waiting for the host.
+        captured: whether the step was captured; else it takes many times what issuing it does, or could not be
+            captured, and `device_s` may include waiting for the host.
         cost_s: seconds the timing took, building included.
         infeasible: why it could not be timed; `device_s` is then None.
         wall_s: seconds of one step as the host issues it, host and device together; None where `host_s` is.

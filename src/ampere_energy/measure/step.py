@@ -291,8 +291,7 @@ def captured(step: Step) -> Step:
     with torch.cuda.stream(side):
         if step.prepare is not None:
             step.prepare()
-        for _ in range(3):  # lazy initialisation must not happen during capture
-            step.run()
+        step.repeat(2)  # lazy initialisation must not happen during capture, momentum's second step among it
     torch.cuda.current_stream(step.device).wait_stream(side)
     hand_back_much(step.device)
     graph = torch.cuda.CUDAGraph()
