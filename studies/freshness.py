@@ -14,7 +14,7 @@ ENGINE = tuple(f"src/ampere_energy/fit/{name}.py" for name in FITTED)
 GUIDED = (
     *(
         f"src/ampere_energy/fit/{name}.py"
-        for name in ("costs", "guide", "guided", "opening", "points", "rules", "scope")
+        for name in ("costs", "guide", "guided", "looks", "opening", "points", "rules", "scope", "steps")
     ),
     "src/ampere_energy/measure/devices/simulated.py",
 )
@@ -46,6 +46,7 @@ TESTED = {
     "candidates": ("studies/lab.py", *ENGINE, *LAB),
     "calibration": ("studies/calibration.py", *ENGINE, *GUIDED),
     "rules": ("studies/rules.py", *ENGINE, *GUIDED),
+    "looks": ("studies/looks.py", *ENGINE, *GUIDED),
     "floor": (
         "studies/floor.py",
         "studies/rules.py",

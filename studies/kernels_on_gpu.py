@@ -1,17 +1,20 @@
 """Which kernels cuDNN takes from one width to the next: on a machine with an NVIDIA card,
 
-    python -m studies.kernels_on_gpu conv|conv1d|lstm|memory RESULT.jsonl
+    python -m studies.kernels_on_gpu conv|conv1d|lstm|memory|slow RESULT.jsonl
 
 The second block of `cnn5`, the last two convolutions of `har` and an LSTM layer, each by itself at the batch that is
 recorded of its family, over lines of widths: one training step's time, and each kernel that takes more than 20 µs of
-it. `memory` is the last convolution of `har` while the card's memory is free, and while most of it is taken.
-`decisions/020-phases.md`, `decisions/022-strips.md` and `decisions/023-memory-chooses-kernels.md` say what they show.
+it. `memory` is the last convolution of `har` while the card's memory is free, and while most of it is taken; `slow` the
+same at widths drawn by chance, and closely around one of the boxes where it is slow (what is recorded of it has no
+kernels). `decisions/020-phases.md`, `022-strips.md`, `023-memory-chooses-kernels.md` and `033-looks.md` say what they
+show.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,6 +32,9 @@ SHORTEST_US = 20
 RECORDED = ROOT / "data" / "h200-kernels"
 TAPS = {"conv": 9, "conv1d": 5}
 TAKEN_GIB = 90
+DRAWN = 450
+SLOW_MS = 18
+"""What the convolution takes at least where its gradient is computed by FFT; at most 16 elsewhere."""
 DIRECT = "dgrad2d_alg1"
 """What the kernel that takes no tensor cores for the gradient of what a convolution reads is called."""
 
@@ -75,6 +81,15 @@ def memory() -> Iterator[Asked]:
         del taken
 
 
+def slow() -> Iterator[Asked]:
+    """The same over 32 steps, anywhere and around a small box."""
+    draw = random.Random(7)
+    anywhere = [(draw.randint(1, 128), draw.randint(1, 256)) for _ in range(DRAWN)]
+    for a, b in (*anywhere, *((a, b) for a in range(17, 40) for b in range(9, 73, 3))):
+        torch.cuda.empty_cache()
+        yield _over_steps(a, b), (16384, a, 32), {"a": a, "b": b, "steps": 32}
+
+
 def _over_steps(read: int, given: int) -> nn.Module:
     return nn.Sequential(nn.Conv1d(read, given, 5, padding=2), nn.ReLU(), nn.MaxPool1d(2))
 
@@ -102,7 +117,13 @@ def lstm() -> Iterator[Asked]:
         yield Series(a, b), (1024, 64, a), {"a": a, "b": b}
 
 
-SCANS: dict[str, Callable[[], Iterator[Asked]]] = {"conv": conv, "conv1d": conv1d, "lstm": lstm, "memory": memory}
+SCANS: dict[str, Callable[[], Iterator[Asked]]] = {
+    "conv": conv,
+    "conv1d": conv1d,
+    "lstm": lstm,
+    "memory": memory,
+    "slow": slow,
+}
 
 
 def look(block: nn.Module, shape: tuple[int, ...], about: dict[str, int]) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 
 import numpy as np
 import pytest
-from studies import calibration, floor, rules
+from studies import calibration, floor, looks, rules
 from studies.additive import spec_of
+from studies.freshness import RESULTS
 from studies.rules import Stand
 
 from ampere_energy.fit.campaign import profile
@@ -29,6 +31,15 @@ def test_intervals_and_probabilities_hold_over_worlds() -> None:
     groups = list(found["by roughness"].values())
     assert sum(g["worlds"] for g in groups) == found["worlds"] == 24
     assert groups[0]["mean error"] < groups[-1]["mean error"]
+
+
+def test_looking_for_slow_widths_finds_them() -> None:
+    found = looks.run(worlds=1, members=200)
+    assert found["with looks"]["mistaken"] < 0.3 * found["without"]["mistaken"]
+    committed = json.loads(RESULTS.read_text())["looks"]["result"]
+    assert committed["with looks"]["worlds"] >= 20
+    assert committed["with looks"]["mistaken"] < 0.2 * committed["without"]["mistaken"]
+    assert committed["with looks"]["error"] < 0.8 * committed["without"]["error"]
 
 
 def test_a_study_says_p_fits_as_an_estimate_does() -> None:

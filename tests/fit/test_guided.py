@@ -489,3 +489,57 @@ def test_a_quarter_of_each_round_is_for_round_members() -> None:
     assert np.mean([is_round(net) for net, _ in campaign._records[first:]]) == pytest.approx(0.25, abs=0.06)
     aligned = Guided(spec, FAMILIES["cnn5"].aligned(8).ranges, Rules(points=100), captures=False)
     assert aligned.round_questions == []  # all its members are
+
+
+class Boxed(SimulatedDevice):
+    """One convolution is twenty times as slow in a box of widths."""
+
+    def _energy_j(self, block: Block) -> float:
+        slow = len(block.point) == 2 and block.kind.label.startswith("conv") and _in_box(block.point)
+        return (20 if slow else 1) * super()._energy_j(block)
+
+
+def _in_box(point: tuple[int, ...]) -> bool:
+    return 40 <= point[0] <= 100 and 20 <= point[1] <= 90
+
+
+def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None:
+    spec, rules = spec_of("cnn5"), Rules(points=100, precision=1e-6)
+    looked, calm = (Guided(spec, FAMILIES["cnn5"].ranges, rules, captures=False) for _ in range(2))
+    for campaign, device in ((looked, Boxed(noise=0.01)), (calm, SimulatedDevice(noise=0.01))):
+        while len(campaign._records) < len(campaign.opening.requests) + 96:
+            request = campaign.ask()
+            assert request is not None
+            campaign.tell(answered(device, request))
+    start = looked._start(len(looked._records))
+    known, draw = looked._learn(start), random.Random(0)
+    assert known.slow.trees
+    assert len(looked._looked(start, known, 6, draw)) == 6
+    assert not calm._learn(start).slow.trees
+    assert calm._looked(start, calm._learn(start), 6, draw) == []
+    chosen = looked._round(start)
+    assert len(chosen) == looked._length(start)
+    assert any(request.metered for request in chosen)
+    # What cannot be measured is not looked at again.
+    again = looked._looked(start, known, 6, random.Random(0))[0]
+    assert isinstance(again.workload, Variant)
+    failed = replace(Boxed().time(again.workload), device_s=None, infeasible="out of memory")
+    looked.tell(failed)
+    asked = looked._looked(start + len(looked._records), known, 6, random.Random(0))
+    assert again.workload not in [request.workload for request in asked]
+
+
+def test_issuing_is_timed_only_where_a_step_may_wait_for_it() -> None:
+    spec = spec_of("lenet5")
+    campaign, device = Guided(spec, None, Rules(points=3), captures=True), SimulatedDevice()
+    for request in campaign.opening.requests:
+        record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
+        waits = isinstance(record, Timing) and request.workload.training.mode is Mode.EAGER
+        campaign.tell(replace(record, host_s=1e-5, wall_s=record.device_s) if waits else record)  # type: ignore[union-attr,call-arg]
+    known = campaign.fit()
+    assert known is not None
+    assert known.host is not None
+    slow = replace(known, host=replace(known.host, base_s=1e3))
+    unknown = replace(known, host=replace(known.host, structures=()))
+    for fit, count in ((known, 0), (slow, 1), (unknown, 1), (replace(known, host=None), 1)):
+        assert len(campaign._issued(fit, random.Random(0))) == count

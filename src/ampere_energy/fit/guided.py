@@ -2,7 +2,8 @@
 
 It opens with a fixed design (`opening`). Then rounds of the most telling measurements (`guide`) over a sample of the
 family's members, a quarter of them over round members, and one more member's issuing each, until intervals are narrow
-enough, the time is spent, or the points are.
+enough, the time is spent, or the points are. Where a kind is slow at some widths, half of the timings are for finding
+all of them (`looks`).
 
 All choices follow from the records alone, in their order, so a killed campaign resumes where it was.
 """
@@ -19,12 +20,14 @@ import numpy as np
 from ampere_energy.fit.costs import Cost, cost, steps_s
 from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
+from ampere_energy.fit.looks import looks
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.opening import opening
 from ampere_energy.fit.points import EVERY, anywhere, rounded
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.fit.scope import Scope
+from ampere_energy.fit.steps import may_wait
 from ampere_energy.measure.measurement import (
     Measurement,
     Record,
@@ -257,18 +260,22 @@ class Guided:
         offers = self._offers(start, known, requests)
         single = self.rules.rule is not Rule.MEMBERS
         fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
-        issued = self._issued(draw)
-        count = self._length(start) - len(issued)
+        first = self._issued(known, draw)
+        count = self._length(start) - len(first)
         if self.rules.rule is Rule.GUIDED:
             chosen, more = self._for_round(start, known, points, widths, count // EVERY)
             rest = [offer for offer in offers if offer not in chosen]
             chosen += best(known, self.questions, rest, count - len(chosen))
             requests |= more
+            timed = [offer for offer in chosen if not offer.metered]
+            looked = self._looked(start, known, len(timed) // 2, draw)
+            chosen = [offer for offer in chosen if offer not in timed[len(timed) - len(looked) :]]
+            first += looked
         elif self.rules.rule is Rule.VARIANCE:
             chosen = widest(known, fitting, count)
         else:
             chosen = draw.sample(fitting, min(count, len(fitting)))
-        return (*issued, *(requests[offer.net, offer.metered] for offer in chosen))
+        return (*first, *(requests[offer.net, offer.metered] for offer in chosen))
 
     def _for_round(
         self, start: int, known: NetFit, points: Sequence[Sequence[Point]], members: Sequence[Point], count: int
@@ -285,11 +292,15 @@ class Guided:
         """Where a kind was measured last, to be measured again."""
         return [net[0][1] for net, _ in self._records[:start] if len(net) == 1 and net[0][0] == kind][-_TRIED:]
 
+    def _failed(self, start: int) -> set[Net]:
+        """What could not be measured."""
+        return {net for net, record in self._records[:start] if record.infeasible}
+
     def _requests(
         self, start: int, points: Sequence[Sequence[Point]], members: Sequence[Point]
     ) -> dict[tuple[Net, bool], Request]:
         """Blocks of each kind and whole members, timed or metered, as far as that was not done and did not fail."""
-        failed = {net for net, record in self._records[:start] if record.infeasible}
+        failed = self._failed(start)
         taken = {(net, isinstance(r, Measurement)) for net, r in self._records[:start]}
         requests: dict[tuple[Net, bool], Request] = {}
         for index, (kind, own) in enumerate(zip(self.scope.kinds, points, strict=True)):
@@ -309,12 +320,22 @@ class Guided:
             for (net, metered), step_s in zip(asked, times, strict=True)
         ]
 
-    def _issued(self, draw: random.Random) -> list[Request]:
-        """A member whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone."""
+    def _issued(self, known: NetFit, draw: random.Random) -> list[Request]:
+        """A member whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone.
+
+        None where the device takes much longer than the host, which may then be as fast as it likes.
+        """
         if not (self.scope.captures and self.rules.timings and self.scope.spec.widths):
             return []
-        whole = self.scope.whole(anywhere(self.scope.axes, draw))
-        return [Request(whole, False)] if whole is not None else []
+        widths = anywhere(self.scope.axes, draw)
+        whole = self.scope.whole(widths)
+        return [Request(whole, False)] if whole is not None and may_wait(known, self.scope.member(widths)) else []
+
+    def _looked(self, start: int, known: NetFit, count: int, draw: random.Random) -> list[Request]:
+        """Blocks that are timed to find the widths at which a kind is slow; none where no kind is."""
+        failed = {net[0] for net in self._failed(start) if len(net) == 1}
+        found = looks(known.slow, failed, list(self.scope.domains.values()), count, draw)
+        return [Request(self.scope.block(self.scope.kinds[kind], point), False) for kind, point in found]
 
     def _costs(self, count: int) -> dict[tuple[bool, bool], Cost]:
         """What measuring takes, by whether it is of a whole and whether it is metered."""

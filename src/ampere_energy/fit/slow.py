@@ -47,9 +47,10 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Slow:
-    """The trees of those subjects, by their places, that are slow somewhere."""
+    """Those subjects, by their places, that are slow somewhere: their trees, and which points were seen to be slow."""
 
     trees: Mapping[int, Split | bool]
+    told: Mapping[int, Mapping[Point, bool]]
 
     def at(self, subject: int, points: Array) -> Flags:
         """Which points (n, axes) of a subject are slow: (n,)."""
@@ -66,11 +67,12 @@ def slow_blocks(subjects: Sequence[Subject], observations: Sequence[Observation]
     somewhere = [subject for subject, times in enumerate(known) if _stand_apart(list(times.values()))]
     for subject, point, times in _told(together, somewhere, time) if somewhere else ():
         known[subject].setdefault(point, times)
-    trees = {}
-    for subject in somewhere:
-        octaves = np.log2(np.array(list(known[subject]), dtype=float))
-        trees[subject] = _tree(octaves, np.array(list(known[subject].values())) > _TIMES)
-    return Slow(trees)
+    told = {subject: {point: times > _TIMES for point, times in known[subject].items()} for subject in somewhere}
+    trees = {
+        subject: _tree(np.log2(np.array(list(own), dtype=float)), np.array(list(own.values())))
+        for subject, own in told.items()
+    }
+    return Slow(trees, told)
 
 
 def _stand_apart(times: Sequence[float]) -> bool:

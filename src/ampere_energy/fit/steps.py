@@ -19,10 +19,13 @@ from scipy.special import ndtr
 
 from ampere_energy.errors import CoverageError, FileError
 from ampere_energy.fit.nets import NetFit
+from ampere_energy.fit.observed import Net
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.posterior import Prediction
 
 _SURE = 1e-3
+_DRIFTS = 2.0
+"""A device that takes so many times what the host takes never waits for it, also where the host's speed drifts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,3 +101,13 @@ def host_time(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Arr
         raise CoverageError(f"no host time is known of {', '.join(sorted(missing))}", "profile this model")
     parts = [fit.host.takes(s.structure, s.work, at) for s, at in zip(subjects, points, strict=True)]
     return np.asarray(fit.host.base_s + np.sum(parts, axis=0))
+
+
+def may_wait(fit: NetFit, net: Net) -> bool:
+    """Whether a network's step may wait for its host, by how long the two take; also where nobody knows."""
+    kinds, points = [kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net]
+    try:
+        issued_s = float(host_time(fit, kinds, points)[0]) if fit.host is not None else math.inf
+    except CoverageError:
+        return True
+    return float(fit.predict(kinds, points).time_s[0]) < _DRIFTS * issued_s
