@@ -1,6 +1,6 @@
 """What is recorded of whole families on real devices, and how they score.
 
-    python -m studies.experiments record PLAN FOLDER [NAME …]    on such a machine; goes on where it stopped
+    python -m studies.experiments record PLAN FOLDER [NAME[:PARTS] …]    on such a machine; goes on where it stopped
     python -m studies.experiments pack FOLDER                    finished logs, packed into `data/PLAN`
     python -m studies.experiments                                the scores of all that is recorded
 
@@ -33,7 +33,7 @@ from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Phase, Variant, alone
 from ampere_energy.predict.evaluate import rescore
-from ampere_energy.predict.experiment import Part
+from ampere_energy.predict.experiment import Part, read
 from ampere_energy.predict.recorded import Recorded, load
 from ampere_energy.show.plainly import evaluation_json
 from studies.freshness import ROOT
@@ -74,7 +74,7 @@ def _plan(budget: str, without: tuple[Part, ...] = (), **inputs: tuple[str, tupl
 PLANS = {
     "h200": (
         *_plan(
-            "90s",
+            "96s",
             cnn5=("cnn5", (512, 3, 64, 64)),
             resnet=("resnet18", (512, 3, 32, 32)),
             transformer=("transformer", (256, 128)),
@@ -101,19 +101,25 @@ DEVICES = {"h200": ("cuda", None), "cpu": ("cpu", 1)}
 
 
 def record(plan: str, folder: Path, names: tuple[str, ...]) -> None:
-    """Runs the experiments of these names, or all, and the sweeps."""
+    """Runs the experiments of these names, or all, and the sweeps.
+
+    After a colon a name may have the parts to record: `cnn5-any:operators` goes on on another card.
+    """
     device, threads = DEVICES[plan]
+    wanted = {name: parts for name, _, parts in (asked.partition(":") for asked in names)}
     for planned in PLANS[plan]:
-        if names and planned.name not in names:
+        if names and planned.name not in wanted:
             continue
-        words = ["evaluate", planned.family, "--device", device, "--record", str(folder / planned.name)]
+        place = folder / planned.name
+        budget = f"{read(place).budget_s:g}s" if (place / "experiment.json").exists() else planned.budget
+        words = ["evaluate", planned.family, "--device", device, "--record", str(place)]
         words += ["--input", ",".join(map(str, planned.input)), "--width-step", str(planned.step)]
-        words += ["--budget", planned.budget, "--parts", ",".join(planned.parts)]
+        words += ["--budget", budget, "--parts", wanted.get(planned.name) or ",".join(planned.parts)]
         words += ["--threads", str(threads)] if threads else []
         print(" ".join(words), flush=True)
         subprocess.run([sys.executable, "-m", "ampere_energy", *words], check=False)
     for name, asked in (("depth", _depth), ("linear", _linear)):
-        if names and name not in names:
+        if names and name not in wanted:
             continue
         log = MeasurementLog(folder / f"{name}.jsonl")
         done = len(log.read())
@@ -176,7 +182,7 @@ def run() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for plan in PLANS:
         for planned, kept in packed(plan):
-            more = {"apart_s": _apart_s(kept), "refining": _refining(kept)}
+            more = {"apart_s": _apart_s(kept), "refining": _refining(kept), "elsewhere": _elsewhere(kept)}
             for (told,) in (evaluation_json([trials]) for trials in rescore(kept)):
                 scores = {key: value for key, value in told.items() if key != "members"}
                 found[f"{plan}/{planned.name} {told['mode']}"] = scores | more
@@ -188,6 +194,15 @@ def _apart_s(kept: Recorded) -> float:
     rounds = kept.by_member(Part.MEMBERS, kept.experiment.training.mode)
     moments = [[datetime.fromisoformat(m.recorded_at) for m in own[:2]] for own in rounds]
     return statistics.median((second - first).total_seconds() for first, second in moments)
+
+
+def _elsewhere(kept: Recorded) -> dict[str, Any] | None:
+    """The card that parts were recorded on which are not of the campaign's, and what blocks metered on both say."""
+    if Part.ANCHORS not in kept.parts:
+        return None
+    parts = [str(part) for part in (Part.OPERATORS, Part.PAPER) if kept.elsewhere(part)]
+    card = dict(kept.parts[Part.ANCHORS][0].device.details)["uuid"].partition("-")[0]
+    return {"card": card, "parts": parts, "anchors": [round(ratio, 4) for ratio in kept.anchored()]}
 
 
 def _refining(kept: Recorded) -> dict[str, int] | None:

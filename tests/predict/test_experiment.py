@@ -9,11 +9,21 @@ from pathlib import Path
 import pytest
 from studies.experiments import DATA
 
-from ampere_energy.errors import FileError, RequestError
+from ampere_energy.errors import DeviceError, FileError, RequestError
 from ampere_energy.fit.rules import Status
 from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import Measurement, Procedure, Timing, Window, Workload
+from ampere_energy.measure.measurement import (
+    DeviceInfo,
+    Measurement,
+    MeterInfo,
+    Procedure,
+    Provenance,
+    Timing,
+    Window,
+    Workload,
+)
 from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.model.blocks import Block
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Phase, Variant
@@ -142,6 +152,70 @@ def test_interrupted_refining_goes_on(folder: Path, tmp_path: Path) -> None:
     assert again[:kept] == whole[:kept]
     assert fresh == [r.workload for r in again[kept:]]
     assert fresh[0] == whole[kept].workload
+
+
+class Dearer(SimulatedDevice):
+    """Another card: it takes a tenth more."""
+
+    def _energy_j(self, block: Block) -> float:
+        return 1.1 * super()._energy_j(block)
+
+
+def test_other_methods_measurements_may_be_of_another_card(folder: Path, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for place in (here, there):
+        place.mkdir()
+        for name in ("experiment.json", "campaign.json", "campaign.jsonl", "members.jsonl", "profile.json"):
+            shutil.copy(folder / name, place / name)
+    other = Dearer(0.01, seed=1)
+    with pytest.raises(
+        RequestError, match=r"this is simulated .*; record to another folder; .* operators,paper can go"
+    ):
+        record(asked(), there, other, parts=(Part.SHORT, Part.OPERATORS))
+    assert not (there / "anchors.jsonl").exists()
+    others = (Part.OPERATORS, Part.PAPER)
+    record(asked(), here, SimulatedDevice(0.01), parts=others)
+    assert not (here / "anchors.jsonl").exists()
+    record(asked(), there, other, parts=others)
+    again = load(there)
+    assert again.carried(Part.OPERATORS) == again.carried(Part.PAPER) == pytest.approx(1 / 1.1, rel=0.02)
+    assert again.carried(Part.MEMBERS) == 1.0
+    own, elsewhere = rescore(load(here))[0], rescore(again)[0]
+    for method in ("neuralpower", "paper"):
+        assert score(elsewhere, method).bias == pytest.approx(score(own, method).bias, abs=0.03)
+    interval = elsewhere.members[0].predictions["paper"].interval_j
+    assert interval is not None
+    assert interval[0] < elsewhere.members[0].predictions["paper"].energy_j < interval[1]
+    record(asked(), there, Refusing(0.01, seed=1), parts=others)  # all is there
+    (there / "anchors.jsonl").unlink()
+    with pytest.raises(FileError, match="parts of another card, and no blocks that were metered on both"):
+        rescore(load(there))
+
+
+def test_what_is_no_other_card_of_the_make_is_refused(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    for name in ("operators.jsonl", "paper.jsonl"):
+        (tmp_path / name).unlink()
+
+    class Renamed(SimulatedDevice):
+        info = DeviceInfo("cuda", (("gpu", "another"),))  # type: ignore[assignment]
+
+    class Modelled(SimulatedDevice):
+        meter = MeterInfo("cputime", Provenance.MODELLED, ("cpu",))  # type: ignore[assignment]
+
+    class Broken(SimulatedDevice):
+        def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+            return replace(super().measure(workload, procedure), windows=(), infeasible="out of memory")
+
+    for device in (Renamed(0.01), Modelled(0.01, seed=1), Modelled(0.01)):
+        with pytest.raises(RequestError, match=r"this is .*; record to another folder$"):
+            record(asked(), tmp_path, device, parts=(Part.OPERATORS,))
+    with pytest.raises(DeviceError, match="none of its blocks runs here"):
+        record(asked(), tmp_path, Broken(0.01, seed=1), parts=(Part.OPERATORS,))
+    assert not (tmp_path / "operators.jsonl").exists()
+    (tmp_path / "campaign.jsonl").write_text("")
+    (tmp_path / "anchors.jsonl").unlink()
+    record(asked(), tmp_path, SimulatedDevice(0.01), parts=(Part.OPERATORS,))  # the saved profile is of this device
 
 
 def test_packed_logs_score_alike(folder: Path, tmp_path: Path) -> None:

@@ -41,6 +41,11 @@ class Prediction:
     energy_j: float
     interval_j: tuple[float, float] | None = None
 
+    def scaled(self, factor: float) -> Prediction:
+        """So many times as much."""
+        low_high = self.interval_j and (factor * self.interval_j[0], factor * self.interval_j[1])
+        return Prediction(factor * self.energy_j, low_high)
+
 
 @dataclass(frozen=True)
 class Member:
@@ -222,13 +227,13 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
     refined: NetFit | None = None
     predictions = _predicted(specs, profile, level)
     operators = by_operators(campaign, recorded.records(Part.OPERATORS, mode), [spec.blocks for spec in specs])
-    _add(predictions, "neuralpower", operators)
+    _add(predictions, "neuralpower", operators and [recorded.carried(Part.OPERATORS) * j for j in operators])
     short = recorded.by_member(Part.SHORT, mode)
     ran = all(own and own[0].infeasible is None for own in short)
     _add(predictions, "run20", [own[0].energy_j for own in short] if ran else None)
     if paper := _by_paper(recorded, mode, profile):
         for found, spec in zip(predictions, specs, strict=True):
-            found["paper"] = _interval(spec, paper, level)
+            found["paper"] = _interval(spec, paper, level).scaled(recorded.carried(Part.PAPER))
     if Part.REFINED in recorded.parts:
         members = dict(zip(asked.members, specs, strict=True))
         more = recorded.records(Part.REFINED, mode)

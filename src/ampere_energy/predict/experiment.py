@@ -7,6 +7,8 @@
            operators.jsonl    phases of blocks, each by itself: metered at some widths, timed at more
            paper.jsonl        the paper's campaign
            refined.jsonl      blocks, and where they were not enough the whole, measured for the sake of some members
+           anchors.jsonl      some of the campaign's blocks, metered again where operators or the paper's campaign
+                              were recorded on another card
 
 Every part goes on where its log ends, so an experiment survives a lent device that is taken back. On a CUDA device all
 is measured eagerly, which tells what captured steps take as well: one experiment serves both modes.
@@ -18,13 +20,13 @@ import itertools
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
-from ampere_energy.errors import FileError, RequestError
+from ampere_energy.errors import DeviceError, FileError, RequestError
 from ampere_energy.fit.campaign import profile, refine
 from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.points import drawn as drawn_points
@@ -34,8 +36,11 @@ from ampere_energy.fit.rules import Rules, Status
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import (
     POINT,
+    Measurement,
     MeterInfo,
     Procedure,
+    Record,
+    Workload,
     point_of,
     same_setting,
 )
@@ -64,8 +69,14 @@ class Part(StrEnum):
     MEMBERS = "members"
     SHORT = "short"
     REFINED = "refined"
+    ANCHORS = "anchors"
     OPERATORS = "operators"
     PAPER = "paper"
+
+
+_ELSEWHERE = (Part.OPERATORS, Part.PAPER)
+"""What is of no member, and may go on on another card: blocks metered on both tell what the cards differ by."""
+_ANCHORS = 3
 
 
 @dataclass(frozen=True)
@@ -145,32 +156,70 @@ def record(
         experiment: what is asked.
         folder: where the logs are, or will be.
         device: where to measure.
-        parts: what to record; the campaign always is.
+        parts: what to record; the campaign always is. Where it was recorded on another device, what other methods are
+            fitted on can still be, after some of its blocks have been metered here too.
         started_s: when the process began, by the monotonic clock, so that the campaign's time tells all of it.
         observe: called after each measurement.
     """
     _keep(experiment, folder)
     spec, ranges = experiment.scope(experiment.training.mode)
-    learnt = _campaign(experiment, spec, ranges, folder, device, started_s or time.monotonic(), observe)
-    for part in Part:
-        if part is Part.CAMPAIGN or part not in parts:
-            continue
-        log = MeasurementLog(folder / f"{part}.jsonl")
+    made = _log(Part.CAMPAIGN, folder).read()
+    wanted = [part for part in Part if part in parts and part is not Part.CAMPAIGN]
+    learnt: Profile | None = None
+    if made and made[0].device != device.info and (folder / "campaign.json").exists():
+        here = f"{folder} was recorded on {made[0].device}, this is {device.info}"
+        if not _of_one_make(made, device):
+            raise RequestError(here, "record to another folder")
+        if not set(wanted) <= set(_ELSEWHERE):
+            could = ",".join(_ELSEWHERE)
+            raise RequestError(here, f"record to another folder; of this one, --parts {could} can go on here")
+        _measured(Part.ANCHORS, _anchors(made, device.meter), folder, device, observe)
+        if all(anchor.infeasible for anchor in _log(Part.ANCHORS, folder).read()):
+            raise DeviceError(f"{here}, and none of its blocks runs here", "record to another folder")
+    else:
+        learnt = _campaign(experiment, spec, ranges, folder, device, started_s or time.monotonic(), observe)
+        if (learnt.device, learnt.meter) != (device.info, device.meter):
+            was, now = (f"{on} with {by}" for on, by in ((learnt.device, learnt.meter), (device.info, device.meter)))
+            raise RequestError(f"{folder} was recorded on {was}, this is {now}", "record to another folder")
+    for part in wanted:
         if part is Part.REFINED:
-            _refined(experiment, learnt, log, device, observe)
+            assert learnt is not None
+            _refined(experiment, learnt, _log(part, folder), device, observe)
         elif part is Part.PAPER:
             if spec.chain:
-                _paper(experiment, spec, ranges, log, device, observe)
-        else:
-            asked = list(_asked(part, experiment, spec, ranges, learnt.meter))
-            before = log.read()
-            for seen in before:
-                same_setting(seen, learnt.device, learnt.meter)
-            for number, (workload, procedure) in enumerate(asked[len(before) :], start=len(before) + 1):
-                found = device.time(workload) if procedure is None else device.measure(workload, procedure)
-                same_setting(found, learnt.device, learnt.meter)
-                log.append(found)
-                observe(part, f"{number} of {len(asked)}")
+                _paper(experiment, spec, ranges, _log(part, folder), device, observe)
+        elif part is not Part.ANCHORS:
+            _measured(part, _asked(part, experiment, spec, ranges, device.meter), folder, device, observe)
+
+
+def _of_one_make(made: Sequence[Record], device: Device) -> bool:
+    """Whether a device is another card of the make that a campaign was recorded on, metered alike."""
+    meters = {(r.meter.name, r.meter.provenance) for r in made if isinstance(r, Measurement)}
+    cards = {(info.name, dict(info.details).get("gpu")) for info in (made[0].device, device.info)}
+    return len(cards) == 1 and meters == {(device.meter.name, device.meter.provenance)}
+
+
+def _log(part: Part, folder: Path) -> MeasurementLog:
+    return MeasurementLog(folder / f"{part}.jsonl")
+
+
+Asked = Iterable[tuple[Workload, Procedure | None]]
+"""Networks to measure, in order; what has no procedure is timed."""
+
+
+def _measured(
+    part: Part, asked: Asked, folder: Path, device: Device, observe: Callable[[Part, Status | str], None]
+) -> None:
+    """Measures what a part's log does not have yet."""
+    log, every = _log(part, folder), list(asked)
+    before = log.read()
+    for seen in before:
+        same_setting(seen, device.info, device.meter)
+    for number, (workload, procedure) in enumerate(every[len(before) :], start=len(before) + 1):
+        found = device.time(workload) if procedure is None else device.measure(workload, procedure)
+        same_setting(found, device.info, device.meter)
+        log.append(found)
+        observe(part, f"{number} of {len(every)}")
 
 
 def _keep(experiment: Experiment, folder: Path) -> None:
@@ -223,10 +272,8 @@ def _campaign(
     return learnt
 
 
-def _asked(
-    part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[WidthRange], meter: MeterInfo
-) -> Iterator[tuple[ModelRef | Variant, Procedure | None]]:
-    """What a part measures, in order; what has no procedure is timed."""
+def _asked(part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[WidthRange], meter: MeterInfo) -> Asked:
+    """What a part measures."""
     if part is Part.OPERATORS:
         domains = Guided(spec, ranges, Rules(), False).scope.domains
         for places, procedure in ((_corners, point_of(meter)), (_between, None)):
@@ -239,6 +286,15 @@ def _asked(
     for _ in range(rounds):
         for widths in experiment.members:
             yield experiment.ref(widths), procedure
+
+
+def _anchors(made: Sequence[Record], meter: MeterInfo) -> Asked:
+    """Blocks that a campaign metered: one that takes a short time, one of middling length and a long one."""
+    metered = [(r.time_s, r.workload) for r in made if isinstance(r, Measurement) and r.windows]
+    blocks = [(time_s, w) for time_s, w in metered if isinstance(w, Variant) and len(w.blocks) == 1]
+    blocks.sort(key=lambda pair: pair[0])
+    for n in range(_ANCHORS):
+        yield blocks[(2 * n + 1) * len(blocks) // (2 * _ANCHORS)][1], point_of(meter)
 
 
 def _corners(domain: Domain) -> list[Point]:

@@ -46,6 +46,25 @@ class Recorded:
         captured = (as_captured(record) for record in found)
         return [record for record in captured if record is not None]
 
+    def carried(self, part: Part) -> float:
+        """Joules on the campaign's card for one on the card that a part was recorded on."""
+        return statistics.median(self.anchored()) if self.elsewhere(part) else 1.0
+
+    def elsewhere(self, part: Part) -> bool:
+        """Whether a part was recorded on another card than the campaign."""
+        return any(record.device != self.parts[Part.CAMPAIGN][0].device for record in self.parts.get(part, ())[:1])
+
+    def anchored(self) -> list[float]:
+        """What one joule there is here, by each of the blocks that were metered on both cards."""
+        before, again = (
+            {r.workload: r.energy_j for r in self.parts.get(part, ()) if isinstance(r, Measurement) and r.windows}
+            for part in (Part.CAMPAIGN, Part.ANCHORS)
+        )
+        if not again.keys() & before.keys():
+            what = f"{self.name} has parts of another card, and no blocks that were metered on both"
+            raise FileError(what, "get its anchors.jsonl, or leave those parts out")
+        return [before[workload] / again[workload] for workload in again if workload in before]
+
     def campaign(self, mode: Mode) -> tuple[Guided, list[Record]]:
         """AMPERE's campaign in a mode, having seen all that it measured, and these records."""
         spec, ranges = self.experiment.scope(mode)
