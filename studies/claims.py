@@ -6,6 +6,7 @@ numbers only in the results.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -47,8 +48,12 @@ def _recorded(card: Sets, cpu: Sets) -> Iterator[str]:
     same = [_error(cpu[f"transformer-{widths} eager"]) for widths in ("aligned", "any")]
     yield f"came out at {same[0]:.1f} and at {same[1]:.1f} %"
     yield f"Intervals hold {_inside(cpu, 'ampere'):.0f} % of the {_members(cpu)} members"
-    low, high = ([-_bias(sets, end) for sets in (card, cpu)] for end in (max, min))
-    yield f"by {low[0]} to {high[0]} % on the cards and by {low[1]} to {high[1]} % on the CPU"
+    (most, least), (high, low) = ([_bias(sets, end) for end in (max, min)] for sets in (card, cpu))
+    yield f"from {most} % too much to {-least} % too little on the cards, {-high} to {-low} % too little on the CPU"
+    known = sum("neuralpower" in found["scores"] for found in card.values()) // 2
+    better = [name for name, found in card.items() if _error(found, "neuralpower") < _error(found)]
+    yield f"phases of operators are recorded of {_WORDS[known]} of the {len(card) // 2} sets"
+    yield f"better than AMPERE on {_WORDS[len(better)]} of {2 * known} settings"
     modes = "each in two modes"
     yield f"90 % intervals hold {_inside(card, 'ampere'):.1f} % of the {_members(card) // 2} members, {modes}"
     refined = sum(5 for found in card.values() if "refined" in found["scores"]) // 2
@@ -61,7 +66,8 @@ def _missed(card: Sets) -> Iterator[str]:
     yield f"HAR networks at arbitrary widths, {errors}"
     yield f"they are {_error(har[0], 'refined'):.1f} and {_error(har[1], 'refined'):.1f} % off"
     yield f"`cnn5` at batch 10 at aligned widths as captured graphs ranks its members to {_rank(small[1]):.3f}"
-    yield f"is {_error(small[0]):.1f} % off, where {100 * bars(small[0]).error:.1f} % are one and a half times"
+    asked = 100 * bars(small[0]).error
+    yield f"is {_error(small[0]):.1f} % off, within the {asked:.1f} % that are one and a half times"
     waiting = {name: found for name, found in card.items() if _waits(found)}
     ours, bytes_ = _errors(waiting, "ampere", 1), _errors(waiting, "flops_bytes", 1)
     yield f"({bytes_} % on the four sets, AMPERE {ours} %)"
@@ -96,7 +102,8 @@ def _waits(found: dict[str, Any]) -> bool:
 
 
 def _error(found: dict[str, Any], method: str = "ampere") -> float:
-    return 100 * float(found["scores"][method]["mape"])
+    """In percent; for ever where the method was not tried."""
+    return 100 * float(found["scores"][method]["mape"]) if method in found["scores"] else math.inf
 
 
 def _rank(found: dict[str, Any]) -> float:

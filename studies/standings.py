@@ -172,6 +172,21 @@ def refining(sets: Sets) -> list[str]:
     return rows
 
 
+def elsewhere(sets: Sets) -> list[str]:
+    """What was recorded on another card than its set's campaign, and what blocks metered on both say of the two."""
+    rows = [
+        "| set | recorded on another card | which | joules on the campaign's for one there, of three blocks | taken |",
+        "|---|---|---|---|---|",
+    ]
+    for name, found in of_plan("h200", sets).items():
+        if (other := found["elsewhere"]) is not None and name.endswith(" eager"):
+            ratios = ", ".join(f"{ratio:.3f}" for ratio in other["anchors"])
+            taken = f"{statistics.median(other['anchors']):.3f}"
+            parts = " and ".join(other["parts"])
+            rows.append(f"| {name.removesuffix(' eager')} | {parts} | {other['card']} | {ratios} | {taken} |")
+    return rows
+
+
 def costs(sets: Sets) -> list[str]:
     """Seconds of profiling a family: the paper's table 1, and ours from the start of the process to a saved profile."""
     rows = [f"| | {' | '.join(_FAMILIES.values())} |", f"|---|{'---|' * len(_FAMILIES)}"]
@@ -199,6 +214,7 @@ def errors(sets: Sets) -> list[str]:
 
 MAKERS = {
     "on a card": on_a_card, "families": families, "refining": refining, "time costs": costs, "errors beside": errors,
+    "elsewhere": elsewhere,
 }  # fmt: skip
 
 

@@ -317,6 +317,19 @@ def batches(result: list[dict[str, Any]]) -> list[str]:
     return rows
 
 
+def looks(result: dict[str, dict[str, float]]) -> list[str]:
+    """What looking for slow widths is worth."""
+    rows = [
+        "| | mistaken | worlds with more than half of the small box known | mean error | of members not mistaken |",
+        "|---|---|---|---|---|",
+    ]
+    for name, found in result.items():
+        known = f"{found['small box known']} of {found['worlds']}"
+        errors = [percent(found[which]) for which in ("error", "error of the others")]
+        rows.append(f"| {name} | {percent(found['mistaken'], 2)} | {known} | {' | '.join(errors)} |")
+    return rows
+
+
 def floor(result: dict[str, Any]) -> list[str]:
     """Errors to expect of an oracle under three designs, and the best design's share of chance's measurements."""
     rows = [
@@ -516,7 +529,7 @@ def company() -> list[str]:
 MAKERS = {
     "additive": additive, "lab": lab, "candidates": candidates, "calibration": calibration, "rules": rules,
     "approximate": approximate, "whole models": whole_models, "floor": floor, "evaluation": standings.evaluation,
-    "batches": batches, "cards": cards, "seconds": seconds, "search": search, "pruning": pruning,
+    "batches": batches, "cards": cards, "seconds": seconds, "search": search, "pruning": pruning, "looks": looks,
 }  # fmt: skip
 
 
@@ -531,7 +544,7 @@ def rendered(page: str) -> str:
     tables["company"] = company()
     tables["case study"] = trainings()
     sets = results["evaluation"]["result"]
-    for name in ("on a card", "families", "refining", "time costs", "errors beside"):
+    for name in ("on a card", "families", "refining", "time costs", "errors beside", "elsewhere"):
         tables[name] = standings.MAKERS[name](sets)
     tables["by chance"] = by_chance(results["rules"]["result"])
     for name, table in tables.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from studies import additive, claims, kills, lab, search, tables
 from studies.freshness import RESULTS, ROOT, TESTED, fingerprint
-from studies.kernels_on_gpu import by_fill, by_hidden, recorded
+from studies.kernels_on_gpu import DRAWN, SLOW_MS, by_fill, by_hidden, recorded
 from studies.rules import CHANCE
 
 
@@ -174,3 +174,16 @@ def test_a_convolution_is_slow_where_it_finds_memory_and_stays_fast_where_it_fou
     )
     assert free > 25 * taken
     assert after == pytest.approx(taken, rel=0.1)
+
+
+def test_a_convolution_is_slow_in_two_boxes_of_widths() -> None:
+    """Decision 033: a large one, and one of half a percent of all widths."""
+    rows = recorded("slow")
+    slow = [(row["a"], row["b"]) for row in rows if row["ms"] > SLOW_MS]
+    assert max(row["ms"] for row in rows if row["ms"] <= SLOW_MS) < 16
+    small = {(a, b) for a, b in slow if a < 60}
+    assert {a for a, _ in small} == {28, 29, 30, 31}
+    assert max(b for _, b in small) == 42
+    assert all(a >= 67 and 17 <= b <= 66 for a, b in slow if (a, b) not in small)
+    anywhere = [row["ms"] > SLOW_MS for row in rows[:DRAWN]]
+    assert sum(anywhere) / DRAWN == pytest.approx(0.113, abs=0.001)
