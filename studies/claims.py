@@ -102,7 +102,7 @@ def _waits(found: dict[str, Any]) -> bool:
 
 
 def _error(found: dict[str, Any], method: str = "ampere") -> float:
-    """In percent; for ever where the method was not tried."""
+    """In percent; infinite where the method was not tried."""
     return 100 * float(found["scores"][method]["mape"]) if method in found["scores"] else math.inf
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from studies.looks import box
 
 from ampere_energy.fit.looks import looks
 from ampere_energy.fit.points import anywhere
@@ -19,8 +20,7 @@ EVERY = list(itertools.product(range(1, 129), range(1, 257)))
 
 def fft(point: Point) -> bool:
     """About where cuDNN convolves by FFT on an H200 (`data/h200-kernels/slow.jsonl.gz`)."""
-    read, given = point
-    return (read >= 67 and 17 <= given <= 64) or (28 <= read <= 31 and given <= 42)
+    return box(point) is not None
 
 
 def told(points: list[Point], is_slow: Callable[[Point], bool] = fft) -> Slow:
@@ -49,7 +49,7 @@ def wrong(points: list[Point]) -> float:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_edges_are_found_that_as_many_points_by_chance_would_not(seed: int) -> None:
-    first = [point for point in drawn(60, seed) if point[0] > 31 or not fft(point)]
+    first = [point for point in drawn(60, seed) if box(point) != "small"]
     by_looking, by_chance = looked(first, 10, 12), [*first, *drawn(120, seed + 100)]
     assert wrong(by_looking) < 0.006  # the small box, half a percent, may not be hit
     assert wrong(by_looking) < 0.5 * wrong(by_chance)
@@ -57,7 +57,7 @@ def test_edges_are_found_that_as_many_points_by_chance_would_not(seed: int) -> N
 
 def test_one_block_in_a_small_box_is_enough_to_find_all_of_it() -> None:
     points = looked([*drawn(60, 1), (30, 26)], 8, 12)
-    small = [point for point in EVERY if fft(point) and point[0] < 60]
+    small = [point for point in EVERY if box(point) == "small"]
     assert np.mean(told(points).at(0, np.array(small, dtype=float))) > 0.9
     assert wrong(points) < 0.004
 
