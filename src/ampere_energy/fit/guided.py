@@ -20,13 +20,14 @@ import numpy as np
 from ampere_energy.fit.costs import Cost, cost, steps_s
 from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
-from ampere_energy.fit.looks import looks
+from ampere_energy.fit.looks import look
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.opening import opening
 from ampere_energy.fit.points import EVERY, anywhere, rounded
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.fit.scope import Scope
+from ampere_energy.fit.slow import slow_blocks
 from ampere_energy.fit.steps import may_wait
 from ampere_energy.measure.measurement import (
     Measurement,
@@ -54,6 +55,8 @@ _GROWTH = 1.5
 _TIMED = 128
 _STEPS, _LEARNT_FROM = 25, 320
 """While measuring, hyperparameters are learnt in fewer steps, from fewer timings: the device waits meanwhile."""
+_AFAR = 4
+"""Of so many looks for slow widths one is far from known boxes, also while these have edges that are not known."""
 _USUAL_COST = {True: 2.0, False: 0.1}
 _MEASURED = tuple(itertools.product((False, True), repeat=2))
 
@@ -105,8 +108,11 @@ class Guided:
             or self._uncertainty(start) < self.rules.precision
         ):
             return None
-        chosen = self._round(start)
-        return chosen[n - start] if n - start < len(chosen) else None
+        chosen, looks = self._round(start)
+        place = n - start
+        if place in looks and (looked := self._looked(start, n, place)) is not None:
+            return looked
+        return chosen[place] if place < len(chosen) else None
 
     def tell(self, record: Record) -> bool:
         """Takes a record in; False where it is of none of the campaign's kinds."""
@@ -248,8 +254,8 @@ class Guided:
         return float(np.median(watts)) if watts else None
 
     @lru_cache(maxsize=2)  # noqa: B019
-    def _round(self, start: int) -> tuple[Request, ...]:
-        """What to measure after the first `start` records."""
+    def _round(self, start: int) -> tuple[tuple[Request, ...], range]:
+        """What to measure after the first `start` records, and in which places of it something is looked for instead."""
         known, draw = self._learn(start), random.Random(f"round:{self.scope.spec.name}:{start}")
         points, widths = [self.scope.own(kind) for kind in self.scope.kinds], []
         if self.scope.spec.widths:
@@ -260,22 +266,23 @@ class Guided:
         offers = self._offers(start, known, requests)
         single = self.rules.rule is not Rule.MEMBERS
         fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
-        first = self._issued(known, draw)
+        first, looks = self._issued(known, draw), range(0)
         count = self._length(start) - len(first)
         if self.rules.rule is Rule.GUIDED:
             chosen, more = self._for_round(start, known, points, widths, count // EVERY)
             rest = [offer for offer in offers if offer not in chosen]
             chosen += best(known, self.questions, rest, count - len(chosen))
             requests |= more
-            timed = [offer for offer in chosen if not offer.metered]
-            looked = self._looked(start, known, len(timed) // 2, draw)
-            chosen = [offer for offer in chosen if offer not in timed[len(timed) - len(looked) :]]
-            first += looked
+            if known.slow.boxes:  # half of the timings, those that tell least, give way to looks
+                timed = [offer for offer in chosen if not offer.metered]
+                way = timed[(len(timed) + 1) // 2 :]
+                chosen = [*way, *(offer for offer in chosen if offer not in way)]
+                looks = range(len(first), len(first) + len(way))
         elif self.rules.rule is Rule.VARIANCE:
             chosen = widest(known, fitting, count)
         else:
             chosen = draw.sample(fitting, min(count, len(fitting)))
-        return (*first, *(requests[offer.net, offer.metered] for offer in chosen))
+        return (*first, *(requests[offer.net, offer.metered] for offer in chosen)), looks
 
     def _for_round(
         self, start: int, known: NetFit, points: Sequence[Sequence[Point]], members: Sequence[Point], count: int
@@ -331,11 +338,14 @@ class Guided:
         whole = self.scope.whole(widths)
         return [Request(whole, False)] if whole is not None and may_wait(known, self.scope.member(widths)) else []
 
-    def _looked(self, start: int, known: NetFit, count: int, draw: random.Random) -> list[Request]:
-        """Blocks that are timed to find the widths at which a kind is slow; none where no kind is."""
-        failed = {net[0] for net in self._failed(start) if len(net) == 1}
-        found = looks(known.slow, failed, list(self.scope.domains.values()), count, draw)
-        return [Request(self.scope.block(self.scope.kinds[kind], point), False) for kind, point in found]
+    @lru_cache(maxsize=2)  # noqa: B019
+    def _looked(self, start: int, count: int, place: int) -> Request | None:
+        """A block that is timed to find the widths at which a kind is slow, by what is known now; None if none is."""
+        slow = slow_blocks(self.scope.subjects, self.observations(count), self._learn(start).time)
+        failed = {net[0] for net in self._failed(count) if len(net) == 1}
+        draw = random.Random(f"look:{self.scope.spec.name}:{count}")
+        found = look(slow, failed, list(self.scope.domains.values()), draw, edges=place % _AFAR > 0)
+        return Request(self.scope.block(self.scope.kinds[found[0]], found[1]), False) if found else None
 
     def _costs(self, count: int) -> dict[tuple[bool, bool], Cost]:
         """What measuring takes, by whether it is of a whole and whether it is metered."""

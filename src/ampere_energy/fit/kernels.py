@@ -47,7 +47,7 @@ TILE = 64
 STRIP = 32
 FILLED = 38
 """How many products of a sum's last tile make cuDNN choose another kernel …"""
-READ = (36, TILE)
+READ = (36, 66)
 """… and how many channels are read where it does so otherwise."""
 OCTAVES = 4.0
 CLASSES = (4, 8, 32)
@@ -93,6 +93,7 @@ TIME = (
     Component("fill", True, "fill", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
     Component("point", False, "point", True, LogNormal(0.03, 1.0), None, True),
     Component("slow", False, "slow", True, LogNormal(3.0, 0.7), None, True),
+    Component("slowly", False, "slow", True, LogNormal(0.3, 0.7), LogNormal(0.7, 0.7)),
 )
 """Of the logarithm of time. Strips and fills are believed in where they show, and cost nothing where they do not."""
 POWER = (
@@ -225,6 +226,9 @@ class Pair:
         if component.same:
             agree = np.equal(self.a.tags[component.same][:, None], self.b.tags[component.same][None, :])
             joined = agree if joined is None else joined & agree
+        if component in TIME and (self.a.slow.any() or self.b.slow.any()):
+            alike = np.equal(self.a.slow[:, None], self.b.slow[None, :])
+            joined = alike if joined is None else joined & alike
         return joined
 
     def squares(self, component: Component) -> list[Array]:
@@ -292,6 +296,8 @@ def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -
         value = s[a.kinds] * s[b.kinds] * (1.0 if component.shared else np.equal(a.kinds, b.kinds))
         if component.same:
             value = value * np.equal(a.tags[component.same], b.tags[component.same])
+        if component in TIME:
+            value = value * np.equal(a.slow, b.slow)
         if component.length is not None and lengths:
             x, y = (a.octaves, b.octaves) if component.octaves else (a.plain, b.plain)
             r = _ROOT5 * np.sqrt((((x - y) / np.asarray(lengths)) ** 2).sum(1))

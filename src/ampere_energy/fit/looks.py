@@ -2,7 +2,7 @@
 
 Slow blocks lie in boxes of widths (`slow`), and no posterior tells of a box that nothing was measured in. A kind that
 is slow somewhere may be so elsewhere, and some timings are for looking: where a box's edges are, between its outermost
-slow block and the next that is known, and wherever nothing was looked at yet.
+slow block and the next that is known, and in the middle of the largest box that nothing was looked at in yet.
 """
 
 from __future__ import annotations
@@ -17,51 +17,53 @@ import numpy as np
 
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.points import anywhere
-from ampere_energy.fit.slow import Flags, Slow, Split
+from ampere_energy.fit.slow import Box, Flags, Slow
 from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.variants import Domain, WidthRange
 
 _SHARE = 0.0005
 """How much of a kind's widths may lie between a slow block and the next known one before it is worth a look."""
-_EDGES = 0.75
-"""The part of the looks that is for edges, as long as some are worth it."""
-_CUTS = 3
-"""The most points between a slow block and the next known one that are looked at in one round."""
+_FEW = 8
+"""Boxes of so many widths are not cut in two."""
+_LIKELY = 2.0
+"""How many times as likely a slow box is where another is, along one of the widths: kernels switch at single widths."""
 _TRIED = 400
-"""From how many random points the one farthest from all that was looked at is taken."""
+"""Of how many random points the one in the largest empty box is taken."""
+_LONG = (-2, -1, 0, 1, 2)
+"""How long empty boxes are, as powers of two: a slow one was four widths by forty."""
+
+Look = tuple[int, Point]
+"""A block to time: its kind, by its place, and its widths."""
 
 
-def looks(
-    slow: Slow, failed: Set[tuple[int, Point]], domains: Sequence[Domain], count: int, draw: random.Random
-) -> list[tuple[int, Point]]:
-    """Blocks to time, by kind and widths: none where no kind is slow.
+def look(
+    slow: Slow, failed: Set[Look], domains: Sequence[Domain], draw: random.Random, edges: bool = True
+) -> Look | None:
+    """The block to time next; None where no kind is slow, or nothing is left to look at.
 
     Args:
         slow: which blocks are slow, and which are known to be or not.
-        failed: blocks, by kind and widths, that could not be timed, and will not be.
+        failed: blocks that could not be timed, and will not be.
         domains: the widths of every kind.
-        count: the most to choose; fewer where nothing else is left to look at.
         draw: for what is looked at by chance.
+        edges: whether edges of known boxes come first, where some are worth a look.
     """
-    faces = [face for kind in slow.trees for face in _faces(slow, kind, domains[kind]) if face.share > _SHARE]
-    faces.sort(key=lambda face: -face.share)
-    most = int(_EDGES * count)
-    cuts = min(_CUTS, max(1, most // max(1, len(faces))))
-    asked = [(face.kind, point) for face in faces for point in face.cut(cuts, domains[face.kind])]
-    chosen = [look for look in dict.fromkeys(asked) if look not in failed][:most]
-    kinds = sorted(slow.trees)
-    for turn in range(count - len(chosen) if kinds else 0):
-        kind = kinds[turn % len(kinds)]
-        seen = {*slow.told[kind], *(point for other, point in (*failed, *chosen) if other == kind)}
-        usual = _usual(slow, kind, [anywhere(domains[kind], draw) for _ in range(_TRIED)])  # known boxes are known
-        if new := [point for point in usual if point not in seen]:
-            chosen.append((kind, _farthest(new, sorted(seen), domains[kind])))
-    return chosen
-
-
-def _usual(slow: Slow, kind: int, points: Sequence[Point]) -> list[Point]:
-    """Those that are taken to be no slower than most."""
-    return list(itertools.compress(points, ~slow.at(kind, np.array(points, dtype=float))))
+    known = {*failed, *((kind, point) for kind, told in slow.told.items() for point in told)}
+    if edges:
+        faces = [face for kind in slow.boxes for face in _faces(slow, kind, domains[kind])]
+        for face in sorted(faces, key=lambda face: -face.share):
+            if face.share > _SHARE and (asked := (face.kind, face.cut(domains[face.kind]))) not in known:
+                return asked
+    found: list[tuple[float, Look]] = []
+    for kind in sorted(slow.boxes):
+        tried = dict.fromkeys(anywhere(domains[kind], draw) for _ in range(_TRIED))
+        usual = ~slow.at(kind, np.array(list(tried), dtype=float))  # known boxes are known
+        new = [point for point in itertools.compress(tried, usual) if (kind, point) not in known]
+        if new:
+            sizes = _empty(new, [point for other, point in known if other == kind], domains[kind])
+            sizes = np.where(_level(new, slow.boxes[kind]), _LIKELY * sizes, sizes)
+            found.append((float(sizes.max()), (kind, new[int(sizes.argmax())])))
+    return max(found)[1] if found else None
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class _Face:
         axis, at, toward: the place of its outermost slow block along an axis, and whether what is beyond is wider (1)
             or narrower (-1).
         length: how long the box is along the axis, as far as is known.
-        gap: how many places farther the next known block is.
+        gap: how many places farther the next known block is, or the end of the widths.
         share: how much of a kind's widths lies between.
     """
 
@@ -86,13 +88,12 @@ class _Face:
     gap: int
     share: float
 
-    def cut(self, cuts: int, domain: Domain) -> list[Point]:
-        """Points that cut what is not known: boxes are as likely to be twice as long as half as long as they seem."""
+    def cut(self, domain: Domain) -> Point:
+        """A point that cuts what is not known: boxes are as likely to be twice as long as half as long as they seem."""
         least = min(self.length, self.gap / 4)
-        steps = {max(1, int(least * (self.gap / least) ** (part / (cuts + 1)))) for part in range(1, cuts + 1)}
-        places = [self.at + self.toward * step for step in sorted(steps)]
-        found = [[*self.middle[: self.axis], place, *self.middle[self.axis + 1 :]] for place in places]
-        return [tuple(r[place] for r, place in zip(domain, point, strict=True)) for point in found]
+        step = self.toward * max(1, int(math.sqrt(least * self.gap)))
+        places = [*self.middle[: self.axis], self.at + step, *self.middle[self.axis + 1 :]]
+        return tuple(r[place] for r, place in zip(domain, places, strict=True))
 
 
 def _faces(slow: Slow, kind: int, domain: Domain) -> Iterator[_Face]:
@@ -101,7 +102,11 @@ def _faces(slow: Slow, kind: int, domain: Domain) -> Iterator[_Face]:
     if not len(points):
         return
     places = (points - [r.low for r in domain]) // [r.step for r in domain]
-    for inside in _boxes(slow.trees[kind], np.log2(points)):
+    is_slow = slow.at(kind, points)
+    for box in slow.boxes[kind]:
+        inside = box.holds(points) & is_slow
+        if not inside.any():
+            continue
         first, last = places[inside].min(0), places[inside].max(0)
         level = (first <= places) & (places <= last)
         middle = tuple(((first + last) // 2).tolist())
@@ -110,31 +115,44 @@ def _faces(slow: Slow, kind: int, domain: Domain) -> Iterator[_Face]:
             low, high = int(first[axis]), int(last[axis])
             below, above = max(beside[beside < low], default=-1), min(beside[beside > high], default=len(widths))
             across = float(np.delete(last - first + 1, axis).prod()) / math.prod(map(len, domain))
-            length = high - low + 1
-            for at, toward, beyond in ((low, -1, int(below)), (high, 1, int(above))):
+            for at, toward, beyond, end in ((low, -1, int(below), -1), (high, 1, int(above), len(widths))):
                 gap = abs(beyond - at)
-                face = _Face(kind, middle, axis, at, toward, length, gap, (gap - 1) * across)
-                ends = not 0 <= beyond < len(widths)  # nothing is known from here to the last of the widths
-                if gap > 1 and not (ends and gap <= length and not _usual(slow, kind, face.cut(1, domain))):
-                    yield face
+                taken = beyond == end and _at_end(box, axis, widths, toward)
+                if gap > 1 and not taken:
+                    yield _Face(kind, middle, axis, at, toward, high - low + 1, gap, (gap - 1) * across)
+            seen = np.unique(places[inside, axis])
+            for at, after in itertools.pairwise(seen.tolist()):
+                if 2 * (after - at) > high - low + 1 > _FEW:  # two boxes may have been taken for one
+                    yield _Face(kind, middle, axis, at, 1, at - low + 1, after - at, (after - at - 1) * across)
 
 
-def _boxes(tree: Split | bool, octaves: Array) -> Iterator[Flags]:
-    """Which points (n, axes) are in each slow box: (n,)."""
-    if isinstance(tree, bool):
-        if tree and len(octaves):
-            yield np.ones(len(octaves), dtype=bool)
-        return
-    below = octaves[:, tree.axis] <= tree.at
-    for part, side in ((tree.narrower, below), (tree.wider, ~below)):
-        for inside in _boxes(part, octaves[side]):
-            found = np.zeros(len(octaves), dtype=bool)
-            found[np.flatnonzero(side)[inside]] = True
-            yield found
+def _at_end(box: Box, axis: int, widths: WidthRange, toward: int) -> bool:
+    """Whether a box is taken to reach to the last of the widths."""
+    return box.high[axis] >= widths.high if toward > 0 else box.low[axis] <= widths.low
 
 
-def _farthest(tried: Sequence[Point], seen: Sequence[Point], domain: Domain) -> Point:
-    """The point that is farthest from what was looked at, as parts of the widths' ranges."""
-    scale = np.array([len(r) * r.step for r in domain], dtype=float)
-    apart = (np.array(tried) / scale)[:, None, :] - (np.array(seen) / scale)[None, :, :]
-    return tried[int((apart**2).sum(2).min(1).argmax())]
+def _empty(tried: Sequence[Point], seen: Sequence[Point], domain: Domain) -> Array:
+    """How large a box around each point nothing was looked at in, as a share of all widths: (tried,)."""
+    low, size = np.array([r.low for r in domain]), np.array([len(r) * r.step for r in domain], dtype=float)
+    centres, others = ((np.array(points).reshape(-1, len(domain)) - low) / size for points in (tried, seen))
+    apart = np.abs(centres[:, None, :] - others[None, :, :])
+    largest = np.zeros(len(centres))
+    for sides in _shapes(len(domain)):
+        reach = (apart / sides).max(2).min(1, initial=1.0)[:, None] * sides
+        within = np.minimum(centres + reach, 1.0) - np.maximum(centres - reach, 0.0)
+        largest = np.maximum(largest, within.prod(1))
+    return largest
+
+
+def _level(points: Sequence[Point], boxes: Sequence[Box]) -> Flags:
+    """Which points are within a box along one of the widths at least."""
+    at = np.array(points)
+    return np.logical_or.reduce([((at >= box.low) & (at <= box.high)).any(1) for box in boxes])
+
+
+def _shapes(axes: int) -> list[Array]:
+    """Sides of boxes of one size, along each axis in turn longer or shorter than along the others."""
+    found = {(0.0,) * axes}
+    for axis, long in itertools.product(range(axes if axes > 1 else 0), _LONG):
+        found.add(tuple(float(long) if other == axis else -long / (axes - 1) for other in range(axes)))
+    return [np.exp2(sides) for sides in sorted(found)]

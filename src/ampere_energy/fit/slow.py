@@ -2,14 +2,15 @@
 
 cuDNN computes some gradients by FFT, which takes fifteen to forty times as long as its other kernels, inside boxes of
 widths with sharp edges (`docs/decisions/025-slow-boxes.md`). A residual that has to step like that knows little of all
-other widths: such blocks are told apart first, and have a component of their own (`kernels`). Which of the blocks that
-were not measured are slow, a tree says that splits the widths at one of them at a time.
+other widths: such blocks are told apart first, and have components of their own (`kernels`). A block that was not
+measured is slow where it lies between slow ones: in a box that they span, and no usual one lies in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from ampere_energy.fit.observed import Observation, Subject
 from ampere_energy.fit.physics import Array, Mean
 from ampere_energy.model.blocks import Point
+from ampere_energy.model.variants import Domain
 
 _TIMES = 6.0
 """How many times its mean a slow block takes: of what was recorded, slow ones take 15 or more, all others up to 3.2."""
@@ -24,37 +26,63 @@ _APART = 2.0
 """How many times as slow the least of them is as the worst of the others; where there is no gap, the mean is bad."""
 _FEWEST = 3
 """Fewer slow measurements are accidents of the machine, not of the widths."""
-_LEAN = 0.02
-"""Where between two widths a split is, from the side with more slow ones: what is not between slow ones is not slow.
-
-To take a slow block for a usual one misses nearly all of it, the other way round makes thirty times as much of it.
-"""
-_DEEPEST = 12
-"""The most splits one after another: a box of two widths takes four."""
+_STRAY = 0.1
+"""How many usual blocks a box may hold for each slow one: memory that another program holds makes a slow one usual."""
+_MOST = 16
+"""Blocks that lie in more boxes than these lie in none: it is not by their widths that they are slow."""
 
 Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Split:
-    """Widths up to `at`, in octaves along an axis, and wider ones; a side is split again until it is slow or not."""
+class Box:
+    """All widths from one point to another, both included."""
 
-    axis: int
-    at: float
-    narrower: Split | bool
-    wider: Split | bool
+    low: Point
+    high: Point
+
+    def holds(self, points: Array) -> Flags:
+        """Which points (n, axes) lie in it: (n,)."""
+        inside: Flags = ((points >= self.low) & (points <= self.high)).all(1)
+        return inside
+
+    def spanned(self, other: Box) -> Box:
+        """The smallest box that holds both."""
+        return Box(tuple(map(min, self.low, other.low)), tuple(map(max, self.high, other.high)))
+
+    @property
+    def octaves(self) -> float:
+        """How far it reaches, over all its widths."""
+        return float(np.log2(np.divide(self.high, self.low)).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Slow:
-    """Those subjects, by their places, that are slow somewhere: their trees, and which points were seen to be slow."""
+    """Those subjects, by their places, that are slow somewhere: in which boxes, and which points were seen to be."""
 
-    trees: Mapping[int, Split | bool]
+    boxes: Mapping[int, Sequence[Box]]
     told: Mapping[int, Mapping[Point, bool]]
 
     def at(self, subject: int, points: Array) -> Flags:
-        """Which points (n, axes) of a subject are slow: (n,)."""
-        return _sorted(self.trees.get(subject, False), np.log2(points))
+        """Which points (n, axes) of a subject are slow: (n,). What was seen of one is so, whatever its box says."""
+        found = np.zeros(len(points), dtype=bool)
+        for box in self.boxes.get(subject, ()):
+            found |= box.holds(points)
+        for point in self._strays.get(subject, ()):
+            found &= ~(points == point).all(1)
+        return found
+
+    @cached_property
+    def _strays(self) -> dict[int, list[Point]]:
+        """Points in slow boxes that were seen to be usual."""
+        return {
+            subject: [
+                point
+                for point, slow in self.told[subject].items()
+                if not slow and any(box.holds(np.array([point]))[0] for box in boxes)
+            ]
+            for subject, boxes in self.boxes.items()
+        }
 
 
 def slow_blocks(subjects: Sequence[Subject], observations: Sequence[Observation], time: Mean) -> Slow:
@@ -68,11 +96,8 @@ def slow_blocks(subjects: Sequence[Subject], observations: Sequence[Observation]
     for subject, point, times in _told(together, somewhere, time) if somewhere else ():
         known[subject].setdefault(point, times)
     told = {subject: {point: times > _TIMES for point, times in known[subject].items()} for subject in somewhere}
-    trees = {
-        subject: _tree(np.log2(np.array(list(own), dtype=float)), np.array(list(own.values())))
-        for subject, own in told.items()
-    }
-    return Slow(trees, told)
+    boxes = {subject: found for subject, own in told.items() if (found := boxes_of(own, subjects[subject].domain))}
+    return Slow(boxes, {subject: told[subject] for subject in boxes})
 
 
 def _stand_apart(times: Sequence[float]) -> bool:
@@ -100,30 +125,44 @@ def _told(
         yield *block, (seen.time_s - rest_s) / means[block]
 
 
-def _tree(octaves: Array, slow: Flags, left: int = _DEEPEST) -> Split | bool:
-    """Splits where that leaves the two sides purest, of equals in the widest gap; what stays mixed goes by its most."""
-    if slow.all() or not slow.any() or not left:
-        return bool(slow.mean() > 0.5)
-    _, _, axis, at = min(split for axis, column in enumerate(octaves.T) for split in _splits(axis, column, slow))
-    below = octaves[:, axis] <= at
-    return Split(axis, at, _tree(octaves[below], slow[below], left - 1), _tree(octaves[~below], slow[~below], left - 1))
+def boxes_of(told: Mapping[Point, bool], domain: Domain) -> list[Box]:
+    """The boxes that slow points span, as few as can be, without those that are usual; none where they are too many.
+
+    A box that is at least as long as what is left to the end of the widths reaches to there, if nothing speaks against.
+    """
+    points, slow = np.array(list(told), dtype=float), np.array(list(told.values()))
+    found: list[Box] = []
+    for point in (point for point, is_slow in told.items() if is_slow):
+        box = Box(point, point)
+        while (joined := _joined(box, found, points, slow)) is not None:
+            found.remove(joined)
+            box = box.spanned(joined)
+        found.append(box)
+        if len(found) > _MOST:
+            return []
+    return [_to_the_ends(box, domain, points, slow) for box in found]
 
 
-def _splits(axis: int, column: Array, slow: Flags) -> Iterator[tuple[float, float, int, float]]:
-    """Every place between two widths: how impure its sides are, the gap there, negative, and the place."""
-    order = np.argsort(column, kind="stable")
-    widths, below = column[order], np.arange(1, len(column))
-    slow_below = np.cumsum(slow[order])[:-1]
-    above, slow_above = len(column) - below, slow.sum() - slow_below
-    impure = slow_below * (below - slow_below) / below + slow_above * (above - slow_above) / above
-    gaps = np.diff(widths)
-    at = widths[:-1] + gaps * np.where(slow_below * above > slow_above * below, _LEAN, 1 - _LEAN)
-    for i in np.flatnonzero(gaps):
-        yield float(impure[i]), -float(gaps[i]), axis, float(at[i])
+def _joined(box: Box, others: Sequence[Box], points: Array, slow: Flags) -> Box | None:
+    """The other that grows least by taking this one in, where what they span is slow all over."""
+    for other in sorted(others, key=lambda other: box.spanned(other).octaves - other.octaves):
+        if _all_over(box.spanned(other), points, slow):
+            return other
+    return None
 
 
-def _sorted(tree: Split | bool, octaves: Array) -> Flags:
-    if isinstance(tree, bool):
-        return np.full(len(octaves), tree)
-    below = octaves[:, tree.axis] <= tree.at
-    return np.where(below, _sorted(tree.narrower, octaves), _sorted(tree.wider, octaves))
+def _to_the_ends(box: Box, domain: Domain, points: Array, slow: Flags) -> Box:
+    for axis, widths in enumerate(domain):
+        length = box.high[axis] - box.low[axis]
+        for end in (widths.low, widths.high):
+            corner = (*box.low[:axis], end, *box.low[axis + 1 :])
+            wider = box.spanned(Box(corner, corner))
+            if length >= max(end - box.high[axis], box.low[axis] - end) and _all_over(wider, points, slow):
+                box = wider
+    return box
+
+
+def _all_over(box: Box, points: Array, slow: Flags) -> bool:
+    """Whether all that is known in a box is slow, but for a few strays."""
+    inside = box.holds(points)
+    return bool((inside & ~slow).sum() <= _STRAY * (inside & slow).sum())
