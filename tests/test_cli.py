@@ -168,7 +168,7 @@ def test_profile_estimate_and_measure_on_the_cpu_say_modelled(folder: Path) -> N
 def test_a_profile_of_an_older_schema_is_made_anew_from_its_log(folder: Path, tmp_path: Path) -> None:
     for name in ("sim.json", "sim.jsonl"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    older = (tmp_path / "sim.json").read_text().replace('"schema": 6', '"schema": 5', 1)
+    older = (tmp_path / "sim.json").read_text().replace('"schema": 7', '"schema": 6', 1)
     (tmp_path / "sim.json").write_text(older)
     done = ampere("estimate", "lenet5", "--profile", "sim.json", cwd=tmp_path)
     assert done.returncode == 2
@@ -517,7 +517,7 @@ SIM = ("--profile", "sim.json")
         (("estimate", "lenet5", "--profile", "absent.json"), 2, "profile absent.json cannot be read"),
         (("estimate", "lenet5", "--profile", "no-such-name"), 2, "make one with ampere profile"),
         (("estimate", "lenet5", "--profile", "cut.json"), 2, "profile cut.json is not JSON"),
-        (("estimate", "lenet5", "--profile", "newer.json"), 2, "newer.json has schema 7, this version reads 6"),
+        (("estimate", "lenet5", "--profile", "newer.json"), 2, "newer.json has schema 8, this version reads 7"),
         (("estimate", "lenet5", "--profile", "mine.py"), 2, "profile mine.py is not JSON"),
         (PROFILE, 2, "sim.jsonl holds measurements; go on with --resume"),
         ((*PROFILE, "--resume", "--fresh"), 2, "give one of them"),
@@ -566,7 +566,7 @@ def test_bad_input_is_one_line_with_the_exit_code(
 ) -> None:
     text = (folder / "sim.json").read_text()
     (folder / "cut.json").write_text(text[:1000])
-    (folder / "newer.json").write_text(text.replace('"schema": 6', '"schema": 7', 1))
+    (folder / "newer.json").write_text(text.replace('"schema": 7', '"schema": 8', 1))
     log = (folder / "sim.jsonl").read_bytes()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["ampere", *arguments])

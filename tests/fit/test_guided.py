@@ -20,6 +20,7 @@ from ampere_energy.fit.observed import Net
 from ampere_energy.fit.points import drawn
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
+from ampere_energy.fit.slow import slow_blocks
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Workload, run_as
 from ampere_energy.measure.store import MeasurementLog
@@ -511,22 +512,57 @@ def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None
             request = campaign.ask()
             assert request is not None
             campaign.tell(answered(device, request))
-    start = looked._start(len(looked._records))
-    known, draw = looked._learn(start), random.Random(0)
-    assert known.slow.trees
-    assert len(looked._looked(start, known, 6, draw)) == 6
-    assert not calm._learn(start).slow.trees
-    assert calm._looked(start, calm._learn(start), 6, draw) == []
-    chosen = looked._round(start)
+    start = len(looked._records)
+    while not _looks(looked, start):
+        looked.tell(answered(Boxed(noise=0.01), _asked(looked)))
+        start += 1
+    assert looked._learn(start).slow.boxes
+    assert not calm._learn(calm._start(len(calm._records))).slow.boxes
+    assert not calm._round(calm._start(len(calm._records)))[1]
+    chosen, looks = looked._round(start)
     assert len(chosen) == looked._length(start)
     assert any(request.metered for request in chosen)
+    assert 2 * len(looks) == pytest.approx(sum(not request.metered for request in chosen), abs=2)
     # What cannot be measured is not looked at again.
-    again = looked._looked(start, known, 6, random.Random(0))[0]
+    count = len(looked._records)
+    again = looked._looked(start, count, looks[0])
+    assert again is not None
+    assert not again.metered
     assert isinstance(again.workload, Variant)
-    failed = replace(Boxed().time(again.workload), device_s=None, infeasible="out of memory")
-    looked.tell(failed)
-    asked = looked._looked(len(looked._records), known, 6, random.Random(0))
-    assert again.workload not in [request.workload for request in asked]
+    looked.tell(replace(Boxed().time(again.workload), device_s=None, infeasible="out of memory"))
+    asked = [looked._looked(start, count + 1, place) for place in looks]
+    assert all(request is not None and request.workload != again.workload for request in asked)
+
+
+def test_each_look_knows_what_the_one_before_it_found() -> None:
+    """Of the three kinds that are slow, the edges are found one after another, within a few rounds."""
+    spec, rules = spec_of("cnn5"), Rules(points=100, precision=1e-6)
+    campaign, device = Guided(spec, FAMILIES["cnn5"].ranges, rules, captures=False), Boxed(noise=0.01)
+    while not (start := len(campaign._records)) or not campaign._known(start) or not _looks(campaign, start):
+        campaign.tell(answered(device, _asked(campaign)))
+    looks = _looks(campaign, start)
+    while len(campaign._records) < start + looks[0]:
+        campaign.tell(answered(device, _asked(campaign)))
+    kinds = list(campaign._learn(start).slow.boxes)
+    for _ in range(120):
+        campaign.tell(answered(device, _asked(campaign)))
+    known = campaign._learn(start)
+    slow = slow_blocks(campaign.scope.subjects, campaign.observations(len(campaign._records)), known.time)
+    every = np.array([(a, b) for a in range(1, 65) for b in range(1, 129)], dtype=float)
+    truth = np.array([_in_box(tuple(point)) for point in every.tolist()])
+    before, after = (sum((found.at(k, every) != truth).mean() for k in kinds) for found in (known.slow, slow))
+    assert after < 0.4 * before
+
+
+def _looks(campaign: Guided, start: int) -> range:
+    """The places of looks in a round, where one begins now."""
+    return campaign._round(start)[1] if start in campaign._starts(start) else range(0)
+
+
+def _asked(campaign: Guided) -> Request:
+    request = campaign.ask()
+    assert request is not None
+    return request
 
 
 def test_issuing_is_timed_only_where_a_step_may_wait_for_it() -> None:

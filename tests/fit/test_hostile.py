@@ -99,14 +99,14 @@ def test_huge_deep_and_ambiguous_files_are_refused_at_once(bases: dict[str, Any]
     path = tmp_path / "p.json"
     text = json.dumps(bases["ampere"]).encode()
     head, _, tail = text.partition(b'"observations": [')
-    nested = b'{"schema": 6, "profile": '
+    nested = b'{"schema": 7, "profile": '
     for data, message in (
         (b" " * (LARGEST_BYTES + 1), "larger than any profile"),
         (head + b'"observations": [' + b"{}," * 10**6 + tail, "larger than any profile"),
-        (b'{"schema": 6, "profile": [' + b"1," * 200_000 + b"1]}", "should be an object"),
+        (b'{"schema": 7, "profile": [' + b"1," * 200_000 + b"1]}", "should be an object"),
         (nested + b"[" * 400_000 + b"]" * 400_000 + b"}", "is not JSON"),
         (nested + b'{"a":' * 400_000 + b"1" + b"}" * 400_001, "is not JSON"),
-        (b'{"schema": 6, "schema": 6}', "'schema' stands there twice"),
+        (b'{"schema": 7, "schema": 7}', "'schema' stands there twice"),
         (b'{"schema": true}', "is not an AMPERE profile"),
         (b'{"schema": ' + b"9" * 4000 + b"}", "schema 9999"),
         (b'{"schema": ' + b"9" * 400_000 + b"}", "is not JSON"),

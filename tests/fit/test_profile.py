@@ -40,10 +40,10 @@ def test_files_that_are_no_profile_are_refused(learnt: Profile, tmp_path: Path) 
         ("hello", "is not JSON"),
         ("[1, 2]", "is not an AMPERE profile"),
         ('{"schema": "1"}', "is not an AMPERE profile"),
-        (text.replace('"schema": 6', '"schema": 7', 1), "schema 7, this version reads 6; upgrade ampere-energy"),
-        (text.replace('"schema": 6', '"schema": 5', 1), "schema 5, this version reads 6; profile again with --resume"),
-        ('{"schema": 6, "profile": {}}', "has no 'model'"),
-        ('{"schema": 6}', "should be an object"),
+        (text.replace('"schema": 7', '"schema": 8', 1), "schema 8, this version reads 7; upgrade ampere-energy"),
+        (text.replace('"schema": 7', '"schema": 6', 1), "schema 6, this version reads 7; profile again with --resume"),
+        ('{"schema": 7, "profile": {}}', "has no 'model'"),
+        ('{"schema": 7}', "should be an object"),
     ):
         path.write_text(broken)
         with pytest.raises(FileError, match=message):

@@ -12,7 +12,7 @@ from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.model.training import Training
 from ampere_energy.plain import decode, parse_json
 
-SCHEMA = 6
+SCHEMA = 7
 LARGEST_BYTES = 2**25
 MOST_VALUES = 10**6
 LONGEST_TEXT = 4096

@@ -20,7 +20,7 @@ import numpy as np
 from ampere_energy.fit.costs import Cost, cost, steps_s
 from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
-from ampere_energy.fit.looks import look
+from ampere_energy.fit.looks import afar, look
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.opening import opening
@@ -255,12 +255,16 @@ class Guided:
 
     @lru_cache(maxsize=2)  # noqa: B019
     def _round(self, start: int) -> tuple[tuple[Request, ...], range]:
-        """What to measure after the first `start` records, and in which places of it something is looked for instead."""
+        """What to measure after the first `start` records, and in which places of it to look for slow widths instead."""
         known, draw = self._learn(start), random.Random(f"round:{self.scope.spec.name}:{start}")
         points, widths = [self.scope.own(kind) for kind in self.scope.kinds], []
         if self.scope.spec.widths:
             tried = range(max(_TRIED, self._length(start)))
-            points = [[anywhere(domain, draw) for _ in tried] for domain in self.scope.domains.values()]
+            domains = list(self.scope.domains.values())
+            points = [[anywhere(domain, draw) for _ in tried] for domain in domains]
+            for kind in known.slow.boxes:  # what is offered of such a kind is mostly where a slow box may hide
+                some = len(tried) // EVERY
+                points[kind][some:] = afar(known.slow, kind, domains[kind], draw, len(tried) - some)
             widths = [anywhere(self.scope.axes, draw) for _ in range(_TRIED_WHOLE)]
         requests = self._requests(start, [[*own, *self._latest(start, i)] for i, own in enumerate(points)], widths)
         offers = self._offers(start, known, requests)

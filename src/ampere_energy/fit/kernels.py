@@ -14,13 +14,15 @@ widths by a Matérn-5/2 correlation, in octaves or in plain widths:
              both widths' sums, first width up to 36,
              64 or more, octaves
     point    the same widths only                       roughness that no neighbour tells
-    slow     one kind, blocks many times as slow as     kernels of another sort altogether, at some widths
+    slow     one kind, blocks many times as slow as     kernels of another sort altogether, at some widths …
              most (`slow`), whatever their widths
+    slowly   the same, octaves                          … whose cost follows the widths in another way
 
 Sums have taps · width products, in tiles of 64. For the gradient of what a convolution reads, cuDNN takes one kernel
 where the last tile of that sum is up to 37 products full, and one four times as slow where it is fuller, if over 36
-channels are read: in 61 of 61 records of 3×3 convolutions over images, and in 157 of 157 of convolutions of 5 over
-sequences (`docs/decisions/022-strips.md`).
+channels are read, and up to 66: in 61 of 61 records of 3×3 convolutions over images, and in 157 of 157 of
+convolutions of 5 over sequences (`docs/decisions/022-strips.md`). What slow blocks take tells nothing of what others
+take, nor the other way round; only their powers have something in common.
 
 Scales are learnt for each kind and lengths for each work, under log-normal priors. Where a device shows no tiles or
 classes, their scales shrink, and nothing is lost but a little evidence.
@@ -34,7 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -68,6 +70,7 @@ class Component:
         scale: prior of the standard deviation.
         length: prior of the lengthscales; None where only the same point counts.
         switches: whether it tells of kernels that switch from one width to another.
+        apart: joins slow blocks with slow ones and others with others only.
     """
 
     name: str
@@ -77,23 +80,27 @@ class Component:
     scale: LogNormal
     length: LogNormal | None
     switches: bool = False
+    apart: bool = False
 
     def lengths(self, axes: int) -> int:
         """How many lengthscales it has."""
         return 0 if self.length is None else axes
 
 
-TIME = (
-    Component("shape", False, "", True, LogNormal(0.12, 0.7), LogNormal(0.5, 0.7)),
-    Component("tile", True, "tile", True, LogNormal(0.08, 1.0), LogNormal(0.35, 0.7)),
-    Component("first", True, "first", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
-    Component("last", True, "last", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
-    Component("near", True, "", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
-    Component("class", True, "class", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
-    Component("fill", True, "fill", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
-    Component("point", False, "point", True, LogNormal(0.03, 1.0), None, True),
-    Component("slow", False, "slow", True, LogNormal(3.0, 0.7), None, True),
-    Component("slowly", False, "slow", True, LogNormal(0.3, 0.7), LogNormal(0.7, 0.7)),
+TIME = tuple(
+    replace(component, apart=True)
+    for component in (
+        Component("shape", False, "", True, LogNormal(0.12, 0.7), LogNormal(0.5, 0.7)),
+        Component("tile", True, "tile", True, LogNormal(0.08, 1.0), LogNormal(0.35, 0.7)),
+        Component("first", True, "first", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
+        Component("last", True, "last", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
+        Component("near", True, "", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
+        Component("class", True, "class", False, LogNormal(0.08, 1.0), LogNormal(0.25, 0.7), True),
+        Component("fill", True, "fill", True, LogNormal(0.01, 2.0), LogNormal(0.35, 0.7), True),
+        Component("point", False, "point", True, LogNormal(0.03, 1.0), None, True),
+        Component("slow", False, "slow", True, LogNormal(3.0, 0.7), None, True),
+        Component("slowly", False, "slow", True, LogNormal(0.3, 0.7), LogNormal(0.7, 0.7)),
+    )
 )
 """Of the logarithm of time. Strips and fills are believed in where they show, and cost nothing where they do not."""
 POWER = (
@@ -151,6 +158,10 @@ class Sites:
     def at(self, places: npt.NDArray[np.intp] | slice) -> Sites:
         """The sites at some places."""
         return Sites(self.kinds[places], self.points[places], self.taps, self.slow[places])
+
+    def follow(self, rho: float) -> Array:
+        """How power goes with the residual of time: that of slow blocks is no slip of the mean's, and tells nothing."""
+        return np.where(self.slow, 0.0, rho)
 
     @cached_property
     def octaves(self) -> Array:
@@ -226,7 +237,7 @@ class Pair:
         if component.same:
             agree = np.equal(self.a.tags[component.same][:, None], self.b.tags[component.same][None, :])
             joined = agree if joined is None else joined & agree
-        if component in TIME and (self.a.slow.any() or self.b.slow.any()):
+        if component.apart and (self.a.slow.any() or self.b.slow.any()):
             alike = np.equal(self.a.slow[:, None], self.b.slow[None, :])
             joined = alike if joined is None else joined & alike
         return joined
@@ -296,7 +307,7 @@ def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -
         value = s[a.kinds] * s[b.kinds] * (1.0 if component.shared else np.equal(a.kinds, b.kinds))
         if component.same:
             value = value * np.equal(a.tags[component.same], b.tags[component.same])
-        if component in TIME:
+        if component.apart:
             value = value * np.equal(a.slow, b.slow)
         if component.length is not None and lengths:
             x, y = (a.octaves, b.octaves) if component.octaves else (a.plain, b.plain)

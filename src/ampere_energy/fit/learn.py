@@ -31,6 +31,8 @@ NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
 """Priors of how repeats differ beyond what each measurement states of itself: time, energy."""
 CARRIED = LogNormal(0.3, 1.0)
 """Prior of how much of the noise of time the energy of the same measurement has."""
+_FOLLOWS = 0.1
+"""Prior standard deviation of how power goes with the residual of time."""
 _REARRANGED = 0.1
 """How much wider the context of networks is whose data the compiler may lay out otherwise than their blocks'.
 
@@ -79,7 +81,7 @@ def learn(
             if np.abs(evidence.shares - shares).max() < _SAME:
                 break
             theta, shares = evidence.climb(theta, iterations), evidence.shares
-    time_hyper, power_hyper, noise, own, carried = unknown.unpack(theta)
+    time_hyper, power_hyper, noise, own, carried, follows = unknown.unpack(theta)
     return NetFit(
         tuple(subjects),
         tuple(observations),
@@ -87,6 +89,7 @@ def learn(
         energy,
         time_hyper,
         power_hyper,
+        follows,
         noise,
         learn_host(subjects, observations),
         idle_w,
@@ -167,7 +170,7 @@ def _total(mean: Mean, net: Sequence[tuple[int, Point]], base: bool = True) -> f
 
 
 class Unknowns:
-    """All hyperparameters as one vector θ of logarithms: their priors, and what each number of θ is."""
+    """All hyperparameters as one vector θ, of logarithms but for ρ: their priors, and what each number of θ is."""
 
     def __init__(self, subjects: Sequence[Subject], own: tuple[LogNormal, LogNormal]) -> None:
         self.works = works_of(subjects)
@@ -179,8 +182,9 @@ class Unknowns:
             for prior in _priors(components, len(members), axes)
         ]
         priors += [*NOISE, *own, CARRIED]
-        self.medians = np.log([p.median for p in priors])
-        self.sigmas = np.array([p.sigma for p in priors])
+        count = len(self.works)
+        self.medians = np.concatenate((np.log([p.median for p in priors]), np.zeros(count)))
+        self.sigmas = np.concatenate(([p.sigma for p in priors], np.full(count, _FOLLOWS)))
 
     def pack(self, fit: NetFit) -> Array:
         """θ of an earlier fit; its priors' medians where the works have changed since."""
@@ -192,13 +196,17 @@ class Unknowns:
             for v in (*s, *n)
         ]
         values += [*fit.noise, *fit.own, fit.carried or CARRIED.median]
-        return np.log(values) if len(values) == len(self.medians) else self.medians
+        theta = np.concatenate((np.log(values), fit.follows))
+        return theta if len(theta) == len(self.medians) else self.medians
 
     def unpack(
         self, theta: Array
-    ) -> tuple[tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float], tuple[float, float], float]:
+    ) -> tuple[
+        tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float], tuple[float, float], float, tuple[float, ...]
+    ]:
         """Hyperparameters of θ."""
-        values = iter(np.exp(theta).tolist())
+        first = len(theta) - len(self.works)
+        values, follows = iter(np.exp(theta[:first]).tolist()), tuple(theta[first:].tolist())
         parts = []
         for components in (TIME, POWER):
             hypers = []
@@ -209,7 +217,7 @@ class Unknowns:
                     lengths.append(tuple(next(values) for _ in range(component.lengths(axes))))
                 hypers.append(Hyper(tuple(scales), tuple(lengths)))
             parts.append(tuple(hypers))
-        return parts[0], parts[1], (next(values), next(values)), (next(values), next(values)), next(values)
+        return parts[0], parts[1], (next(values), next(values)), (next(values), next(values)), next(values), follows
 
 
 class Evidence:
@@ -222,13 +230,16 @@ class Evidence:
         self.unknown, self.rows = unknown, rows
         self.context = rows.context(rows, (0.0, 0.0))
         self.of_own = [rows.context(rows, only) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
-        time_hyper, power_hyper, noise, own, carried = unknown.unpack(theta)
+        time_hyper, power_hyper, noise, own, carried, follows = unknown.unpack(theta)
         power = [with_switches(TIME, t, POWER, p) for t, p in zip(time_hyper, power_hyper, strict=True)]
-        mode = Mode(rows, time_hyper, power, own, scatter_of(noise, carried))
+        mode = Mode(rows, time_hyper, power, own, scatter_of(noise, carried), follows)
         self.shares, self.targets = mode.shares, mode.targets
         self.parts = [
             [_Seen(components, of[:, span], sites) for span, sites in zip(rows.spans, rows.sites, strict=True)]
             for components, of in ((TIME, mode.shares), (POWER, mode.metered))
+        ]
+        self.more = [
+            csr_array(own.shares * rows.is_energy[:, None] * own.pair.a.follow(1.0)[None, :]) for own in self.parts[0]
         ]
         self.switched = [csr_array(mode.metered[:, span]) for span in rows.spans]
 
@@ -243,15 +254,17 @@ class Evidence:
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value at θ, and its gradient."""
         rows, unknown = self.rows, self.unknown
-        time_hyper, power_hyper, noise, own_context, carried = unknown.unpack(theta)
+        time_hyper, power_hyper, noise, own_context, carried, follows = unknown.unpack(theta)
         total = self.context + rows.noise(scatter_of(noise, carried))
         for deviation, share in zip(own_context, self.of_own, strict=True):
             total += deviation**2 * share
         pieces: list[list[list[tuple[Array, Array]]]] = []
-        for seen, hypers in zip(self.parts, (time_hyper, power_hyper), strict=True):
+        timed = [own.shares + rho * more for own, more, rho in zip(self.parts[0], self.more, follows, strict=True)]
+        weights = [timed, [own.shares for own in self.parts[1]]]
+        for seen, hypers, of_part in zip(self.parts, (time_hyper, power_hyper), weights, strict=True):
             pieces.append([own.pieces(hyper) for own, hyper in zip(seen, hypers, strict=True)])
             for w, (own, values) in enumerate(zip(seen, pieces[-1], strict=True)):
-                total += _between(own.shares, reduce(np.add, [value for value, _ in values]))
+                total += _between(of_part[w], reduce(np.add, [value for value, _ in values]))
                 switching = [v for component, (v, _) in zip(own.components, values, strict=True) if component.switches]
                 if switching:
                     total += SWITCHED**2 * _between(self.switched[w], reduce(np.add, switching))
@@ -263,9 +276,9 @@ class Evidence:
         inverse = np.tril(dpotri(factor, lower=True)[0])
         inner = 0.5 * (inverse + np.tril(inverse, -1).T - alpha[:, None] * alpha[None, :])
         gradient: list[float] = []
-        for seen, hypers, of_part in zip(self.parts, (time_hyper, power_hyper), pieces, strict=True):
+        for seen, hypers, of_part, by_row in zip(self.parts, (time_hyper, power_hyper), pieces, weights, strict=True):
             for w, (own, hyper, values) in enumerate(zip(seen, hypers, of_part, strict=True)):
-                alone = _between(own.shares.T, inner)
+                alone = _between(by_row[w].T, inner)
                 in_both = alone
                 if any(component.switches for component in own.components):
                     in_both = alone + SWITCHED**2 * _between(self.switched[w].T, inner)
@@ -287,6 +300,9 @@ class Evidence:
         for deviation, share in zip(own_context, self.of_own, strict=True):
             gradient.append(float(2 * deviation**2 * (inner * share).sum()))
         gradient.append(float(2 * noise[0] ** 2 * (shared + carried_on)))
+        for more, by_row, values in zip(self.more, timed, pieces[0], strict=True):
+            changed = (by_row.T @ inner) @ more
+            gradient.append(float(2 * (changed * reduce(np.add, [value for value, _ in values])).sum()))
         z = (theta - unknown.medians) / unknown.sigmas
         value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z
         return float(value), np.array(gradient) + z / unknown.sigmas

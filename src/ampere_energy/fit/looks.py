@@ -10,23 +10,21 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.points import anywhere
-from ampere_energy.fit.slow import Box, Flags, Slow
+from ampere_energy.fit.slow import Box, Slow
 from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain, WidthRange
+from ampere_energy.model.variants import Domain
 
 _SHARE = 0.0005
 """How much of a kind's widths may lie between a slow block and the next known one before it is worth a look."""
 _FEW = 8
 """Boxes of so many widths are not cut in two."""
-_LIKELY = 2.0
-"""How many times as likely a slow box is where another is, along one of the widths: kernels switch at single widths."""
 _TRIED = 400
 """Of how many random points the one in the largest empty box is taken."""
 _LONG = (-2, -1, 0, 1, 2)
@@ -56,14 +54,28 @@ def look(
                 return asked
     found: list[tuple[float, Look]] = []
     for kind in sorted(slow.boxes):
-        tried = dict.fromkeys(anywhere(domains[kind], draw) for _ in range(_TRIED))
-        usual = ~slow.at(kind, np.array(list(tried), dtype=float))  # known boxes are known
-        new = [point for point in itertools.compress(tried, usual) if (kind, point) not in known]
-        if new:
-            sizes = _empty(new, [point for other, point in known if other == kind], domains[kind])
-            sizes = np.where(_level(new, slow.boxes[kind]), _LIKELY * sizes, sizes)
-            found.append((float(sizes.max()), (kind, new[int(sizes.argmax())])))
+        seen = {point for other, point in known if other == kind}
+        emptiest = _emptiest(slow, kind, seen, domains[kind], draw)
+        found += [(size, (kind, point)) for size, point in emptiest[:1]]
     return max(found)[1] if found else None
+
+
+def afar(slow: Slow, kind: int, domain: Domain, draw: random.Random, count: int) -> list[Point]:
+    """Points of a slow kind that are far from all that is known of it, so many or fewer."""
+    return [point for _, point in _emptiest(slow, kind, slow.told[kind], domain, draw)[:count]]
+
+
+def _emptiest(
+    slow: Slow, kind: int, seen: Collection[Point], domain: Domain, draw: random.Random
+) -> list[tuple[float, Point]]:
+    """Some points outside of known boxes, those in the largest empty boxes first."""
+    tried = dict.fromkeys(anywhere(domain, draw) for _ in range(_TRIED))
+    usual = ~slow.at(kind, np.array(list(tried), dtype=float))
+    new = [point for point in itertools.compress(tried, usual) if point not in seen]
+    if not new:
+        return []
+    sizes = _empty(new, list(seen), domain) * _likely(new, slow.boxes[kind], domain)
+    return sorted(zip(sizes.tolist(), new, strict=True), reverse=True)
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,8 @@ class _Face:
         axis, at, toward: the place of its outermost slow block along an axis, and whether what is beyond is wider (1)
             or narrower (-1).
         length: how long the box is along the axis, as far as is known.
-        gap: how many places farther the next known block is, or the end of the widths.
+        gap: how many places farther the next known block is, or the end of the widths …
+        to_end: … which the box is taken to reach.
         share: how much of a kind's widths lies between.
     """
 
@@ -86,13 +99,14 @@ class _Face:
     toward: int
     length: int
     gap: int
+    to_end: bool
     share: float
 
     def cut(self, domain: Domain) -> Point:
         """A point that cuts what is not known: boxes are as likely to be twice as long as half as long as they seem."""
         least = min(self.length, self.gap / 4)
-        step = self.toward * max(1, int(math.sqrt(least * self.gap)))
-        places = [*self.middle[: self.axis], self.at + step, *self.middle[self.axis + 1 :]]
+        step = self.gap - 1 if self.to_end else max(1, int(math.sqrt(least * self.gap)))
+        places = [*self.middle[: self.axis], self.at + self.toward * step, *self.middle[self.axis + 1 :]]
         return tuple(r[place] for r, place in zip(domain, places, strict=True))
 
 
@@ -117,18 +131,15 @@ def _faces(slow: Slow, kind: int, domain: Domain) -> Iterator[_Face]:
             across = float(np.delete(last - first + 1, axis).prod()) / math.prod(map(len, domain))
             for at, toward, beyond, end in ((low, -1, int(below), -1), (high, 1, int(above), len(widths))):
                 gap = abs(beyond - at)
-                taken = beyond == end and _at_end(box, axis, widths, toward)
-                if gap > 1 and not taken:
-                    yield _Face(kind, middle, axis, at, toward, high - low + 1, gap, (gap - 1) * across)
+                to_end = beyond == end and (
+                    box.low[axis] <= widths.low if toward < 0 else box.high[axis] >= widths.high
+                )
+                if gap > 1:
+                    yield _Face(kind, middle, axis, at, toward, high - low + 1, gap, to_end, (gap - 1) * across)
             seen = np.unique(places[inside, axis])
             for at, after in itertools.pairwise(seen.tolist()):
                 if 2 * (after - at) > high - low + 1 > _FEW:  # two boxes may have been taken for one
-                    yield _Face(kind, middle, axis, at, 1, at - low + 1, after - at, (after - at - 1) * across)
-
-
-def _at_end(box: Box, axis: int, widths: WidthRange, toward: int) -> bool:
-    """Whether a box is taken to reach to the last of the widths."""
-    return box.high[axis] >= widths.high if toward > 0 else box.low[axis] <= widths.low
+                    yield _Face(kind, middle, axis, at, 1, at - low + 1, after - at, False, (after - at - 1) * across)
 
 
 def _empty(tried: Sequence[Point], seen: Sequence[Point], domain: Domain) -> Array:
@@ -144,10 +155,20 @@ def _empty(tried: Sequence[Point], seen: Sequence[Point], domain: Domain) -> Arr
     return largest
 
 
-def _level(points: Sequence[Point], boxes: Sequence[Box]) -> Flags:
-    """Which points are within a box along one of the widths at least."""
-    at = np.array(points)
-    return np.logical_or.reduce([((at >= box.low) & (at <= box.high)).any(1) for box in boxes])
+def _likely(points: Sequence[Point], boxes: Sequence[Box], domain: Domain) -> Array:
+    """How many times as likely a slow box is at points that are level with a known one, along one of the widths.
+
+    Kernels switch at single widths: a box is as likely to be level with another as to be elsewhere, and so the
+    likelier at a point the fewer widths the other has there.
+    """
+    at, found = np.array(points), np.ones(len(points))
+    for box in boxes:
+        parts = [
+            (high - low + r.step) / (len(r) * r.step) for low, high, r in zip(box.low, box.high, domain, strict=True)
+        ]
+        level = (at >= box.low) & (at <= box.high)
+        found = np.maximum(found, np.where(level, 1 / np.array(parts), 1.0).max(1))
+    return found
 
 
 def _shapes(axes: int) -> list[Array]:

@@ -4,7 +4,9 @@ Notation, for block b of a network n:
 
     mᵗ(b), mᵉ(b)      physical means of its device time and busy energy (`physics`)
     g(b), p(b)        logarithmic residuals of time and of power, Gaussian processes (`kernels`)
-    Tₙ = (base + Σ mᵗ·exp g)·exp(cₙ)            Eₙ = (base + Σ mᵉ·exp(g + p))·exp(cₙ + c′ₙ)
+    ρ                 how power goes with the residual of time, a number for each work: kernels that take longer than
+                      the mean says wait more, and take less power, or the other way round
+    Tₙ = (base + Σ mᵗ·exp g)·exp(cₙ)            Eₙ = (base + Σ mᵉ·exp(g + ρg + p))·exp(cₙ + c′ₙ)
 
     cₙ, c′ₙ           context: blocks in company cost other than alone, in time and in power. Parts common to all
                       networks, which whole networks teach, and parts of each network's own; all grow with the share
@@ -33,7 +35,6 @@ from ampere_energy.fit.posterior import CHUNK, Posterior, Prediction
 from ampere_energy.fit.rows import CONTEXT_OWN, scatter_of
 from ampere_energy.fit.slow import Slow, slow_blocks
 from ampere_energy.fit.threads import one_thread
-from ampere_energy.plain import later
 
 _MOST_NUMBERS = 2**24
 
@@ -44,7 +45,8 @@ class NetFit:
 
     Attributes:
         time, energy: physical means.
-        time_hyper, power_hyper: residuals, one a work, in the order works first appear among the subjects.
+        time_hyper, power_hyper: residuals, one a work, in the order works first appear among the subjects …
+        follows: … and their ρ.
         noise: relative standard deviation of repeats of time, and of energy, beyond what each measurement states …
         carried: … and how much of a measurement's noise of time its energy has too: all where a slow moment costs as
             much more energy (a shared CPU), little where a card's power falls with its clock.
@@ -59,11 +61,12 @@ class NetFit:
     energy: Mean
     time_hyper: tuple[Hyper, ...]
     power_hyper: tuple[Hyper, ...]
+    follows: tuple[float, ...]
     noise: tuple[float, float]
     host: Host | None = None
     idle_w: float | None = None
-    own: tuple[float, float] = later(CONTEXT_OWN)
-    carried: float = later(0.0)
+    own: tuple[float, float] = CONTEXT_OWN
+    carried: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.subjects or not self.observations or len({s.id for s in self.subjects}) != len(self.subjects):
@@ -88,6 +91,8 @@ class NetFit:
                 shape = [(len(members), c.lengths(axes[members[0]])) for c in components]
                 if [(len(s), len(n)) for s, n in zip(hyper.scales, hyper.lengths, strict=True)] != shape:
                     raise ValueError("a residual does not fit its work")
+        if len(self.follows) != len(self.works) or not all(abs(follow) < 1 for follow in self.follows):
+            raise ValueError("power does not follow time within reason")
         if (
             not all(0 < value < 10 for value in (*self.noise, *self.own))
             or not 0 <= self.carried < 1e3

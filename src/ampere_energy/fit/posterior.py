@@ -63,15 +63,15 @@ class Posterior:
     def __init__(self, fit: NetFit) -> None:
         self.fit = fit
         self.rows = rows = Rows(fit.subjects, fit.observations, fit.time, fit.energy, fit.slow)
-        mode = Mode(rows, fit.time_hyper, fit.power, fit.own, fit.scatter)
-        shares, metered, factor, alpha = mode.shares, mode.metered, mode.factor, mode.alpha
+        mode = Mode(rows, fit.time_hyper, fit.power, fit.own, fit.scatter, fit.follows)
+        timed, metered, factor, alpha = mode.timed, mode.metered, mode.factor, mode.alpha
         self.context_var = CONTEXT_TIME**2 + fit.own[0] ** 2, CONTEXT_POWER**2 + fit.own[1] ** 2
         self.factor, self.alpha = factor, alpha
-        self.shares, self.metered = shares, metered
-        self.toward_g, self.toward_p = shares.T @ alpha, metered.T @ alpha
+        self.timed, self.metered = timed, metered
+        self.toward_g, self.toward_p = timed.T @ alpha, metered.T @ alpha
         w = rows.company * alpha
         self.inverse_factor = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
-        self.half_shares, self.half_metered = self.inverse_factor @ shares, self.inverse_factor @ metered
+        self.half_timed, self.half_metered = self.inverse_factor @ timed, self.inverse_factor @ metered
         self.half_context = self.inverse_factor @ (rows.company * CONTEXT_TIME**2)
         self.half_power = self.inverse_factor @ (rows.company * rows.is_energy * CONTEXT_POWER**2)
         self.context_time, self.context_power = CONTEXT_TIME**2 * w.sum(), CONTEXT_POWER**2 * w[rows.is_energy].sum()
@@ -93,10 +93,10 @@ class Posterior:
         for w, (mine, theirs) in enumerate(zip(asked.spans, data.spans, strict=True)):
             g[mine] = cross[0][w] @ self.toward_g[theirs]
             p[mine] = cross[1][w] @ self.toward_p[theirs]
-        shares, _ = asked.linearised(g, p)
-        metered = shares * asked.is_energy[:, None]
+        shares, _ = asked.linearised(g, p, fit.follows)
+        timed, metered = asked.following(shares, fit.follows), shares * asked.is_energy[:, None]
         within, toward = asked.context(asked, fit.own), asked.context(data, fit.own)
-        for part, (own, their) in enumerate(((shares, self.shares), (metered, self.metered))):
+        for part, (own, their) in enumerate(((timed, self.timed), (metered, self.metered))):
             for w, (mine, theirs) in enumerate(zip(asked.spans, data.spans, strict=True)):
                 prior = covariance(*residuals[part][w], Pair(asked.sites[w], asked.sites[w]))
                 within += own[:, mine] @ prior @ own[:, mine].T
@@ -169,7 +169,7 @@ class Posterior:
         slow = fit.slow.at(kind, points[first])
         sites = Sites(np.full(len(first), place), points[first], fit.subjects[kind].taps, slow)
         span, count = rows.spans[work], len(sites)
-        to_time, to_power = self.half_shares[:, span].T, self.half_metered[:, span].T
+        to_time, to_power = self.half_timed[:, span].T, self.half_metered[:, span].T
         g, p = np.empty(count), np.empty(count)
         rows_time, rows_power = np.empty((count, len(rows.net))), np.empty((count, len(rows.net)))
         for start in range(0, count, CHUNK):
@@ -180,9 +180,10 @@ class Posterior:
             g[part], p[part] = kt @ self.toward_g[span], kp @ self.toward_p[span]
             np.matmul(kt, to_time, out=rows_time[part])
             np.matmul(kp, to_power, out=rows_power[part])
-        rows_power += rows_time
+        more = 1 + sites.follow(fit.follows[work])
+        rows_power += more[:, None] * rows_time
         time_var = between(TIME, fit.time_hyper[work], sites, sites)
-        energy_var = time_var + between(*fit.power[work], sites, sites)
+        energy_var = more**2 * time_var + between(*fit.power[work], sites, sites)
         time_var = time_var - np.einsum("ij,ij->i", rows_time, rows_time)
         energy_var = energy_var - np.einsum("ij,ij->i", rows_power, rows_power)
         return Spot(
@@ -190,7 +191,7 @@ class Posterior:
             sites,
             back.reshape(-1),
             fit.time.at(kind, sites.points) * np.exp(g + 0.5 * np.maximum(time_var, 0.0)),
-            fit.energy_mean(kind, sites.points) * np.exp(g + p + 0.5 * np.maximum(energy_var, 0.0)),
+            fit.energy_mean(kind, sites.points) * np.exp(more * g + p + 0.5 * np.maximum(energy_var, 0.0)),
             rows_time,
             rows_power,
         )
@@ -229,6 +230,8 @@ class Posterior:
             for j, b in enumerate(blocks[: i + 1]):
                 if a.work != b.work:
                     continue
+                follow = fit.follows[a.work]
+                more, other_more = ((1 + block.sites.follow(follow))[block.back] for block in (a, b))
                 if i == j:
                     kt = between(TIME, fit.time_hyper[a.work], a.sites, a.sites)[a.back]
                     kp = between(*fit.power[a.work], a.sites, a.sites)[a.back]
@@ -239,9 +242,9 @@ class Posterior:
                     kp = between(*fit.power[a.work], one, other)
                     twice = 2.0
                 time_var += twice * in_time[:, i] * in_time[:, j] * kt
-                energy_var += twice * in_energy[:, i] * in_energy[:, j] * (kt + kp)
-                cross = in_time[:, i] * in_energy[:, j]
-                joint_var += (cross if i == j else cross + in_time[:, j] * in_energy[:, i]) * kt
+                energy_var += twice * in_energy[:, i] * in_energy[:, j] * (more * other_more * kt + kp)
+                cross = in_time[:, i] * in_energy[:, j] * other_more
+                joint_var += (cross if i == j else cross + in_time[:, j] * in_energy[:, i] * more) * kt
         return time_var, energy_var, joint_var
 
     def _measured(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
@@ -268,14 +271,15 @@ class Posterior:
             spot = self._block(kind, own.points)
             by_time = spot.rows_time[spot.back] @ self.inverse_factor
             by_energy = spot.rows_energy[spot.back] @ self.inverse_factor
-            dvt = -2 * slope(TIME, fit.time_hyper[work], pair, by_time @ self.shares[:, span])
-            dve = -2 * slope(TIME, fit.time_hyper[work], pair, by_energy @ self.shares[:, span])
+            dvt = -2 * slope(TIME, fit.time_hyper[work], pair, by_time @ self.timed[:, span])
+            more = 1 + own.follow(fit.follows[work])[:, None]
+            dve = -2 * more * slope(TIME, fit.time_hyper[work], pair, by_energy @ self.timed[:, span])
             dve = dve - 2 * slope(*fit.power[work], pair, by_energy @ self.metered[:, span])
             t, e = lift * spot.time_s[spot.back], lift_energy * spot.energy_j[spot.back]
             of_time = fit.time.slope(kind, own.points) / fit.time.at(kind, own.points)[:, None]
             of_energy = fit.energy_slope(kind, own.points) / fit.energy_mean(kind, own.points)[:, None]
             times.append(t[:, None] * (of_time + dg + 0.5 * dvt))
-            energies.append(e[:, None] * (of_energy + dg + dp + 0.5 * dve))
+            energies.append(e[:, None] * (of_energy + more * dg + dp + 0.5 * dve))
         return energies, times
 
     def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
@@ -287,7 +291,7 @@ class Posterior:
         prior = np.zeros((2 * count + 2, 2 * count + 2))  # g of each block, p of each, context of time and power
         cross = np.zeros((2 * count + 2, len(rows.net)))
         for i, (work, span, a, pair) in enumerate(blocks):
-            cross[i] = covariance(TIME, fit.time_hyper[work], pair)[0] @ self.shares.T[span]
+            cross[i] = covariance(TIME, fit.time_hyper[work], pair)[0] @ self.timed.T[span]
             cross[count + i] = covariance(*fit.power[work], pair)[0] @ self.metered.T[span]
             for j, (other, _, b, _) in enumerate(blocks):
                 if work == other:
@@ -303,6 +307,7 @@ class Posterior:
         g, p = z[:, :count], z[:, count : 2 * count]
         mt = np.array([fit.time.at(k, at[:1])[0] for k, at in zip(kinds, points, strict=True)])
         me = np.array([fit.energy_mean(k, at[:1])[0] for k, at in zip(kinds, points, strict=True)])
+        more = np.array([1 + own.follow(fit.follows[work])[0] for work, _, own, _ in blocks])
         times = (fit.time.base + (mt * np.exp(g)).sum(1)) * np.exp(company * z[:, -2])
-        energies = (fit.energy.base + (me * np.exp(g + p)).sum(1)) * np.exp(company * (z[:, -2] + z[:, -1]))
+        energies = (fit.energy.base + (me * np.exp(more * g + p)).sum(1)) * np.exp(company * (z[:, -2] + z[:, -1]))
         return times, energies

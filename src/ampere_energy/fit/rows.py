@@ -83,9 +83,18 @@ class Rows:
                 values[own] = mean.at(subject, points) * (1.0 if lift is None else lift.lift(subject, points))
         return values
 
-    def linearised(self, g: Array, p: Array) -> tuple[Array, Array]:
+    def following(self, shares: Array, follows: Sequence[float]) -> Array:
+        """How far each row's logarithm goes with its blocks' residuals of time; that of energy more or less."""
+        return shares * np.where(self.is_energy[:, None], 1 + self._follow(follows), 1.0)
+
+    def _follow(self, follows: Sequence[float]) -> Array:
+        """How power goes with the residual of time, for each atom: (atoms,)."""
+        return np.concatenate([sites.follow(rho) for rho, sites in zip(follows, self.sites, strict=True)])
+
+    def linearised(self, g: Array, p: Array, follows: Sequence[float]) -> tuple[Array, Array]:
         """Each row's shares ω of its blocks (rows, atoms), and what is left to explain, at residuals g and p."""
-        residual = g[self._atom] + np.where(self.is_energy[self.row], p[self._atom], 0.0)
+        power = g * self._follow(follows) + p
+        residual = g[self._atom] + np.where(self.is_energy[self.row], power[self._atom], 0.0)
         parts = self._mean * np.exp(residual)
         totals = self.base + np.bincount(self.row, parts, minlength=len(self.net))
         shares = parts / totals[self.row]
@@ -125,6 +134,7 @@ class Mode:
 
     Attributes:
         shares, metered: each row's shares of its blocks, and those of rows of energy alone: (rows, atoms).
+        timed: how far each row goes with its blocks' residuals of time: (rows, atoms).
         targets: what of each row's logarithm is left to explain.
         factor: of the covariance of the rows.
         alpha: its inverse times the targets.
@@ -137,9 +147,10 @@ class Mode:
         power: Sequence[tuple[Sequence[Component], Hyper]],
         own: tuple[float, float],
         scatter: Array,
+        follows: Sequence[float],
     ) -> None:
         pairs = [Pair(sites, sites) for sites in rows.sites]
-        self.rows = rows
+        self.rows, self._follows = rows, follows
         self._time = [covariance(TIME, hyper, pair) for hyper, pair in zip(time_hyper, pairs, strict=True)]
         self._power = [covariance(*of_power, pair) for of_power, pair in zip(power, pairs, strict=True)]
         known = rows.context(rows, own) + rows.noise(scatter)
@@ -153,12 +164,13 @@ class Mode:
     def _step(self, g: Array, p: Array, told: npt.NDArray[np.intp], known: Array) -> tuple[Array, Array]:
         """One step toward the mode, of what some rows tell."""
         rows = self.rows
-        shares, targets = (values[told] for values in rows.linearised(g, p))
+        every, targets = rows.linearised(g, p, self._follows)
+        shares, timed, targets = every[told], rows.following(every, self._follows)[told], targets[told]
         metered = shares * rows.is_energy[told, None]
-        self.factor = _factor(rows.covariance(self._time, shares) + rows.covariance(self._power, metered) + known)
+        self.factor = _factor(rows.covariance(self._time, timed) + rows.covariance(self._power, metered) + known)
         self.alpha = cho_solve((self.factor, True), targets)
-        self.shares, self.metered, self.targets = shares, metered, targets
-        toward_g, toward_p = shares.T @ self.alpha, metered.T @ self.alpha
+        self.shares, self.timed, self.metered, self.targets = shares, timed, metered, targets
+        toward_g, toward_p = timed.T @ self.alpha, metered.T @ self.alpha
         g, p = np.empty_like(g), np.empty_like(p)
         for span, kt, kp in zip(rows.spans, self._time, self._power, strict=True):
             g[span], p[span] = kt @ toward_g[span], kp @ toward_p[span]

@@ -28,6 +28,11 @@ _FEWEST = 3
 """Fewer slow measurements are accidents of the machine, not of the widths."""
 _STRAY = 0.1
 """How many usual blocks a box may hold for each slow one: memory that another program holds makes a slow one usual."""
+_LONG = 3.0
+"""How many times as long as what is left to the end of the widths a box is that is taken to reach to there.
+
+To take a slow block for a usual one misses nearly all of it, the other way round makes thirty times as much of it.
+"""
 _MOST = 16
 """Blocks that lie in more boxes than these lie in none: it is not by their widths that they are slow."""
 
@@ -43,8 +48,7 @@ class Box:
 
     def holds(self, points: Array) -> Flags:
         """Which points (n, axes) lie in it: (n,)."""
-        inside: Flags = ((points >= self.low) & (points <= self.high)).all(1)
-        return inside
+        return np.asarray(((points >= self.low) & (points <= self.high)).all(1))
 
     def spanned(self, other: Box) -> Box:
         """The smallest box that holds both."""
@@ -128,7 +132,7 @@ def _told(
 def boxes_of(told: Mapping[Point, bool], domain: Domain) -> list[Box]:
     """The boxes that slow points span, as few as can be, without those that are usual; none where they are too many.
 
-    A box that is at least as long as what is left to the end of the widths reaches to there, if nothing speaks against.
+    A box that is long against what is left to the end of the widths reaches to there, if nothing speaks against.
     """
     points, slow = np.array(list(told), dtype=float), np.array(list(told.values()))
     found: list[Box] = []
@@ -157,7 +161,7 @@ def _to_the_ends(box: Box, domain: Domain, points: Array, slow: Flags) -> Box:
         for end in (widths.low, widths.high):
             corner = (*box.low[:axis], end, *box.low[axis + 1 :])
             wider = box.spanned(Box(corner, corner))
-            if length >= max(end - box.high[axis], box.low[axis] - end) and _all_over(wider, points, slow):
+            if length >= _LONG * max(end - box.high[axis], box.low[axis] - end) and _all_over(wider, points, slow):
                 box = wider
     return box
 
