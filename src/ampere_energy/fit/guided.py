@@ -255,7 +255,7 @@ class Guided:
 
     @lru_cache(maxsize=2)  # noqa: B019
     def _round(self, start: int) -> tuple[tuple[Request, ...], range]:
-        """What to measure after the first `start` records, and in which places of it to look for slow widths instead."""
+        """What to measure after the first `start` records, and in which places to look for slow widths instead."""
         known, draw = self._learn(start), random.Random(f"round:{self.scope.spec.name}:{start}")
         points, widths = [self.scope.own(kind) for kind in self.scope.kinds], []
         if self.scope.spec.widths:
