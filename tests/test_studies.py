@@ -77,7 +77,7 @@ def test_intervals_and_hostile_files_hold_on_the_simulator() -> None:
     for found in results["rules"].values():
         assert found["mean share"]["variance"] <= 0.75
         assert found["mean share"]["random"] <= 0.5
-        assert found["mean share"][CHANCE] <= 0.55, "asked is a half; the docs say where it is missed"
+        assert found["mean share"][CHANCE] <= 0.58, "asked is a half; the docs say where it is missed"
         assert all(entry["guided / other"]["random"] < 1 for entry in found["errors"])
 
 
