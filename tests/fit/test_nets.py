@@ -503,3 +503,53 @@ def test_power_is_less_certain_where_time_is_rough() -> None:
         uncertain.append(float((seen.energy_var + seen.time_var - 2 * seen.joint_var)[0]) ** 0.5)
     smooth, rough = uncertain
     assert rough > 1.3 * smooth
+
+
+def test_power_that_falls_where_time_is_rough_is_known_of_blocks_that_were_only_timed() -> None:
+    """Kernels that take longer than their work says wait, and draw less: half of the logarithm, on this device."""
+    draw = np.random.default_rng(12)
+    rough = {tuple(p): 0.3 * draw.standard_normal() for p in draw.integers(1, 129, (90, 2)).tolist()}
+
+    def seen(point: tuple[int, ...], metered: bool) -> Observation:
+        time_s = truth_s(((1, point),)) * np.exp(rough[point])
+        return Observation(
+            ((1, point),), time_s, 400 * np.exp(-0.5 * rough[point]) * time_s if metered else None, 0.001
+        )
+
+    points = list(rough)
+    others = [o for o in observed(singles=8, wholes=0) if o.blocks[0][0] != 1]
+    told = [seen(point, metered=i < 30) for i, point in enumerate(points)]
+    fit = learn(SUBJECTS, [*others, *told])
+    work = fit.place[1][0]
+    assert -0.5 < fit.follows[work] < -0.15  # the prior holds it back
+    timed = points[30:]
+    found = fit.predict([1], [np.array(timed, dtype=float)])
+    power_w = found.energy_j / found.time_s
+    truth_w = np.array([400 * np.exp(-0.5 * rough[point]) for point in timed])
+    without = np.abs(np.log(400 / truth_w)).mean()
+    assert np.abs(np.log(power_w / truth_w)).mean() < 0.6 * without
+
+
+def test_what_slow_blocks_take_follows_their_own_law() -> None:
+    """Twice the widths cost the slow kernel a fifth more, whatever they cost others."""
+    fit = learn(SUBJECTS, [_as_fft(o) for o in boxed(160)])
+    draw = np.random.default_rng(3)
+    points = np.array([p for p in draw.integers(1, 129, (300, 2)).tolist() if _far_from_edges(p)], dtype=float)
+    inside = fit.slow.at(1, points)
+    truth = np.array([_fft_s((int(a), int(b))) for a, b in points[inside]])
+    errors = np.abs(np.log(fit.predict([1], [points[inside]]).time_s / truth))
+    assert inside.sum() > 20
+    assert errors.mean() < 0.05
+
+
+def _fft_s(point: tuple[int, ...]) -> float:
+    return float(0.05 * (point[0] * point[1] / 4096) ** 0.25)
+
+
+def _as_fft(o: Observation) -> Observation:
+    """The observation, with another law for a block alone that is slow."""
+    kind, point = o.blocks[0]
+    if kind != 1 or o.time_s < 2 * truth_s(o.blocks):
+        return o
+    time_s = _fft_s(point)
+    return replace(o, time_s=time_s, energy_j=None if o.energy_j is None else 600 * time_s)
