@@ -148,12 +148,21 @@ def test_what_is_offered_of_a_slow_kind_is_new_and_not_known_to_be_slow() -> Non
     assert not told(points).at(0, np.array(found, dtype=float)).any()
 
 
-def test_one_usual_block_in_a_box_of_many_slow_ones_is_a_stray() -> None:
-    """Memory that was not free let one block take the usual kernel; the block itself is known as it was seen."""
-    slow = dict.fromkeys(itertools.product(range(70, 121, 10), (20, 40, 60)), True)
-    found = Slow({0: boxes_of({**slow, (95, 30): False}, DOMAIN)}, {0: {**slow, (95, 30): False}})
-    assert len(found.boxes[0]) == 1
-    assert found.at(0, np.array([[95.0, 31.0], [95.0, 30.0], [95.0, 80.0]])).tolist() == [True, False, False]
+def test_no_box_holds_a_block_that_was_seen_to_be_usual() -> None:
+    """However many slow ones there are: the end of the widths, and what lies between two boxes, would be lost."""
+    slow = dict.fromkeys(itertools.product(range(80, 121, 10), range(20, 61, 10)), True)
+    ends = told_of({**slow, (121, 40): False, (124, 40): False, (90, 19): False})
+    assert ends.at(0, np.array([[100.0, 40.0], [120.0, 60.0]])).all()
+    assert not ends.at(0, np.array([[121.0, 40.0], [124.0, 41.0], [90.0, 19.0]])).any()
+    two = told_of({**slow, (30, 20): True, (31, 60): True, (50, 30): False})
+    assert not two.at(0, np.array([[50.0, 30.0], [49.0, 31.0]])).any()
+    within = told_of({**slow, (95, 35): False})  # memory that was not free let it take the usual kernel
+    assert not within.at(0, np.array([[95.0, 35.0]])).any()
+    assert within.at(0, np.array([[85.0, 25.0], [115.0, 55.0]])).all()
+
+
+def told_of(known: dict[Point, bool]) -> Slow:
+    return Slow({0: boxes_of(known, DOMAIN)}, {0: known})
 
 
 def test_blocks_that_are_slow_here_and_there_lie_in_no_boxes() -> None:

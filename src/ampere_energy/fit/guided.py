@@ -110,7 +110,7 @@ class Guided:
             return None
         chosen, looks = self._round(start)
         place = n - start
-        if place in looks and (looked := self._looked(start, n, place)) is not None:
+        if place in looks and (looked := self._looked(start, n)) is not None:
             return looked
         return chosen[place] if place < len(chosen) else None
 
@@ -262,7 +262,9 @@ class Guided:
             tried = range(max(_TRIED, self._length(start)))
             domains = list(self.scope.domains.values())
             points = [[anywhere(domain, draw) for _ in tried] for domain in domains]
-            for kind in known.slow.boxes:  # what is offered of such a kind is mostly where a slow box may hide
+            for kind in (
+                known.slow.boxes if self.rules.rule is Rule.GUIDED else ()
+            ):  # what is offered of such a kind is mostly where a slow box may hide
                 some = len(tried) // EVERY
                 points[kind][some:] = afar(known.slow, kind, domains[kind], draw, len(tried) - some)
             widths = [anywhere(self.scope.axes, draw) for _ in range(_TRIED_WHOLE)]
@@ -343,12 +345,14 @@ class Guided:
         return [Request(whole, False)] if whole is not None and may_wait(known, self.scope.member(widths)) else []
 
     @lru_cache(maxsize=2)  # noqa: B019
-    def _looked(self, start: int, count: int, place: int) -> Request | None:
+    def _looked(self, start: int, count: int) -> Request | None:
         """A block that is timed to find the widths at which a kind is slow, by what is known now; None if none is."""
         slow = slow_blocks(self.scope.subjects, self.observations(count), self._learn(start).time)
-        failed = {net[0] for net in self._failed(count) if len(net) == 1}
-        draw = random.Random(f"look:{self.scope.spec.name}:{count}")
-        found = look(slow, failed, list(self.scope.domains.values()), draw, edges=place % _AFAR > 0)
+        chosen, looks = self._round(start)
+        later = (self.scope.net(request.workload) for request in chosen[looks.stop :])
+        known = {net[0] for net in (*self._failed(count), *later) if net is not None and len(net) == 1}
+        draw, edges = random.Random(f"look:{self.scope.spec.name}:{count}"), (count - start - looks.start) % _AFAR > 0
+        found = look(slow, known, list(self.scope.domains.values()), draw, edges=edges)
         return Request(self.scope.block(self.scope.kinds[found[0]], found[1]), False) if found else None
 
     def _costs(self, count: int) -> dict[tuple[bool, bool], Cost]:

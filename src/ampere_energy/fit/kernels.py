@@ -12,7 +12,7 @@ widths by a Matérn-5/2 correlation, in octaves or in plain widths:
     class    one work, same divisibility, plain widths  … and do so apart for multiples of 32, of 8, of 4, and others …
     fill     one work, same fill of the last tile of    … and back and forth with how far sums fill their last tile
              both widths' sums, first width up to 36,
-             64 or more, octaves
+             66 or more, octaves
     point    the same widths only                       roughness that no neighbour tells
     slow     one kind, blocks many times as slow as     kernels of another sort altogether, at some widths …
              most (`slow`), whatever their widths

@@ -35,18 +35,18 @@ Look = tuple[int, Point]
 
 
 def look(
-    slow: Slow, failed: Set[Look], domains: Sequence[Domain], draw: random.Random, edges: bool = True
+    slow: Slow, others: Set[Look], domains: Sequence[Domain], draw: random.Random, edges: bool = True
 ) -> Look | None:
     """The block to time next; None where no kind is slow, or nothing is left to look at.
 
     Args:
         slow: which blocks are slow, and which are known to be or not.
-        failed: blocks that could not be timed, and will not be.
+        others: blocks that will not be looked at: those that could not be timed, or will be without a look.
         domains: the widths of every kind.
         draw: for what is looked at by chance.
         edges: whether edges of known boxes come first, where some are worth a look.
     """
-    known = {*failed, *((kind, point) for kind, told in slow.told.items() for point in told)}
+    known = {*others, *((kind, point) for kind, told in slow.told.items() for point in told)}
     if edges:
         faces = [face for kind in slow.boxes for face in _faces(slow, kind, domains[kind])]
         for face in sorted(faces, key=lambda face: -face.share):
@@ -116,9 +116,8 @@ def _faces(slow: Slow, kind: int, domain: Domain) -> Iterator[_Face]:
     if not len(points):
         return
     places = (points - [r.low for r in domain]) // [r.step for r in domain]
-    is_slow = slow.at(kind, points)
     for box in slow.boxes[kind]:
-        inside = box.holds(points) & is_slow
+        inside = box.holds(points)
         if not inside.any():
             continue
         first, last = places[inside].min(0), places[inside].max(0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,6 @@ _APART = 2.0
 """How many times as slow the least of them is as the worst of the others; where there is no gap, the mean is bad."""
 _FEWEST = 3
 """Fewer slow measurements are accidents of the machine, not of the widths."""
-_STRAY = 0.1
-"""How many usual blocks a box may hold for each slow one: memory that another program holds makes a slow one usual."""
 _LONG = 3.0
 """How many times as long as what is left to the end of the widths a box is that is taken to reach to there.
 
@@ -68,25 +65,11 @@ class Slow:
     told: Mapping[int, Mapping[Point, bool]]
 
     def at(self, subject: int, points: Array) -> Flags:
-        """Which points (n, axes) of a subject are slow: (n,). What was seen of one is so, whatever its box says."""
+        """Which points (n, axes) of a subject are slow: (n,)."""
         found = np.zeros(len(points), dtype=bool)
         for box in self.boxes.get(subject, ()):
             found |= box.holds(points)
-        for point in self._strays.get(subject, ()):
-            found &= ~(points == point).all(1)
         return found
-
-    @cached_property
-    def _strays(self) -> dict[int, list[Point]]:
-        """Points in slow boxes that were seen to be usual."""
-        return {
-            subject: [
-                point
-                for point, slow in self.told[subject].items()
-                if not slow and any(box.holds(np.array([point]))[0] for box in boxes)
-            ]
-            for subject, boxes in self.boxes.items()
-        }
 
 
 def slow_blocks(subjects: Sequence[Subject], observations: Sequence[Observation], time: Mean) -> Slow:
@@ -130,43 +113,37 @@ def _told(
 
 
 def boxes_of(told: Mapping[Point, bool], domain: Domain) -> list[Box]:
-    """The boxes that slow points span, as few as can be, without those that are usual; none where they are too many.
+    """A few boxes that slow points span and no usual one lies in; none where they would be too many.
 
     A box that is long against what is left to the end of the widths reaches to there, if nothing speaks against.
     """
-    points, slow = np.array(list(told), dtype=float), np.array(list(told.values()))
+    usual = np.array([point for point, is_slow in told.items() if not is_slow], dtype=float).reshape(-1, len(domain))
     found: list[Box] = []
     for point in (point for point, is_slow in told.items() if is_slow):
         box = Box(point, point)
-        while (joined := _joined(box, found, points, slow)) is not None:
+        while (joined := _joined(box, found, usual)) is not None:
             found.remove(joined)
             box = box.spanned(joined)
         found.append(box)
         if len(found) > _MOST:
             return []
-    return [_to_the_ends(box, domain, points, slow) for box in found]
+    return [_to_the_ends(box, domain, usual) for box in found]
 
 
-def _joined(box: Box, others: Sequence[Box], points: Array, slow: Flags) -> Box | None:
-    """The other that grows least by taking this one in, where what they span is slow all over."""
+def _joined(box: Box, others: Sequence[Box], usual: Array) -> Box | None:
+    """The other that grows least by taking this one in, where no usual point lies in what they span."""
     for other in sorted(others, key=lambda other: box.spanned(other).octaves - other.octaves):
-        if _all_over(box.spanned(other), points, slow):
+        if not box.spanned(other).holds(usual).any():
             return other
     return None
 
 
-def _to_the_ends(box: Box, domain: Domain, points: Array, slow: Flags) -> Box:
+def _to_the_ends(box: Box, domain: Domain, usual: Array) -> Box:
     for axis, widths in enumerate(domain):
         length = box.high[axis] - box.low[axis]
         for end in (widths.low, widths.high):
             corner = (*box.low[:axis], end, *box.low[axis + 1 :])
             wider = box.spanned(Box(corner, corner))
-            if length >= _LONG * max(end - box.high[axis], box.low[axis] - end) and _all_over(wider, points, slow):
+            if length >= _LONG * max(end - box.high[axis], box.low[axis] - end) and not wider.holds(usual).any():
                 box = wider
     return box
-
-
-def _all_over(box: Box, points: Array, slow: Flags) -> bool:
-    """Whether all that is known in a box is slow, but for a few strays."""
-    inside = box.holds(points)
-    return bool((inside & ~slow).sum() <= _STRAY * (inside & slow).sum())
