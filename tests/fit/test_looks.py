@@ -24,7 +24,10 @@ def fft(point: Point) -> bool:
 
 
 def told(points: list[Point], is_slow: Callable[[Point], bool] = fft, domain: Domain = DOMAIN) -> Slow:
-    known = {point: is_slow(point) for point in points}
+    return told_of({point: is_slow(point) for point in points}, domain)
+
+
+def told_of(known: dict[Point, bool], domain: Domain = DOMAIN) -> Slow:
     return Slow({0: boxes_of(known, domain)}, {0: known})
 
 
@@ -159,10 +162,6 @@ def test_no_box_holds_a_block_that_was_seen_to_be_usual() -> None:
     within = told_of({**slow, (95, 35): False})  # memory that was not free let it take the usual kernel
     assert not within.at(0, np.array([[95.0, 35.0]])).any()
     assert within.at(0, np.array([[85.0, 25.0], [115.0, 55.0]])).all()
-
-
-def told_of(known: dict[Point, bool]) -> Slow:
-    return Slow({0: boxes_of(known, DOMAIN)}, {0: known})
 
 
 def test_blocks_that_are_slow_here_and_there_lie_in_no_boxes() -> None:
