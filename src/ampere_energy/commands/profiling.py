@@ -52,7 +52,10 @@ def profile(
     channels_last: ChannelsLast = False,
     accumulate: Accumulate = 1,
     budget: Annotated[str, typer.Option(help="Time for measuring, such as 60s or 2m [default: until precise].")] = "",
-    points: Annotated[int, typer.Option(help="The most metered points of one kind.")] = 16,
+    points: Annotated[
+        int | None,
+        typer.Option(help="The most metered points of one kind [default: 16, or what --budget has room for]."),
+    ] = None,
     target: Annotated[str, typer.Option(help="Stop when members' 90 % intervals are within this share.")] = "5%",
     rule: Annotated[str, typer.Option(help="What to measure next: guided, variance, random or members.")] = "guided",
     guide: Annotated[str, typer.Option(help="Of --method paper: whose variance guides, energy or time.")] = "energy",

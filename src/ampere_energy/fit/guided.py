@@ -24,7 +24,7 @@ from ampere_energy.fit.looks import afar, look
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.opening import opening
-from ampere_energy.fit.points import EVERY, anywhere, rounded
+from ampere_energy.fit.points import EVERY, anywhere, every, rounded, size
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.fit.scope import Scope
 from ampere_energy.fit.slow import slow_blocks
@@ -55,6 +55,8 @@ _GROWTH = 1.5
 _TIMED = 128
 _STEPS, _LEARNT_FROM = 25, 320
 """While measuring, hyperparameters are learnt in fewer steps, from fewer timings: the device waits meanwhile."""
+_FEW = 128
+"""Kinds of so many widths are timed at all of them."""
 _AFAR = 4
 """Of so many looks for slow widths one is far from known boxes, also while these have edges that are not known."""
 _USUAL_COST = {True: 2.0, False: 0.1}
@@ -174,9 +176,16 @@ class Guided:
         return ROUND * max(1, self._timed[start] // _TIMED)
 
     def _used_up(self) -> bool:
-        """Whether as many networks were metered, or timed, as the rules allow; a budget is what limits timings."""
-        most = self.rules.points * len(self.scope.kinds)
-        return self._meterings >= most or (self.rules.budget_s is None and self._timed[-1] >= _TIMINGS * most)
+        """Whether as many networks were metered as the rules allow, or timed, where no budget limits that."""
+        most = self._most
+        timed = self.rules.budget_s is None and self._timed[-1] >= _TIMINGS * self.rules.most * len(self.scope.kinds)
+        return timed or (most is not None and self._meterings >= most)
+
+    @property
+    def _most(self) -> int | None:
+        """How many networks may be metered; None for as many as the budget has room for."""
+        limited = self.rules.budget_s is None or self.rules.points is not None
+        return self.rules.most * len(self.scope.kinds) if limited else None
 
     @property
     def _meterings(self) -> int:
@@ -190,11 +199,9 @@ class Guided:
         """Where the campaign stands."""
         n, spent, meterings = len(self._records), self._spent_s, self._meterings
         known = n >= len(self.opening.requests) and self._known(n)
-        each_s = spent / meterings if meterings else None
-        most = self.rules.points * len(self.scope.kinds) - meterings
-        remaining = each_s * most if each_s is not None else None
-        if remaining is not None and self.rules.budget_s is not None:
-            remaining = max(0.0, min(remaining, self.rules.budget_s - spent))
+        left_s = [self.rules.budget_s - max(spent, self._elapsed())] if self.rules.budget_s is not None else []
+        if self._most is not None and meterings:
+            left_s.append(spent / meterings * (self._most - meterings))
         rounds = len(self._starts(n)) - 1
         return Status(
             doing="the opening" if n < len(self.opening.requests) else "the most telling networks",
@@ -205,7 +212,7 @@ class Guided:
             uncertainty=self._uncertainty(self._start(n)) if known else None,
             measurements=n,
             spent_s=spent,
-            remaining_s=remaining,
+            remaining_s=max(0.0, min(left_s)) if left_s else None,
         )
 
     def observations(self, count: int) -> list[Observation]:
@@ -276,9 +283,11 @@ class Guided:
         count = self._length(start) - len(first)
         if self.rules.rule is Rule.GUIDED:
             chosen, more = self._for_round(start, known, points, widths, count // EVERY)
+            swept, left = self._swept(start, known, count // EVERY)
+            chosen += [offer for offer in swept if offer not in chosen]
             rest = [offer for offer in offers if offer not in chosen]
             chosen += best(known, self.questions, rest, count - len(chosen))
-            requests |= more
+            requests |= more | left
             if known.slow.boxes:  # half of the timings, those that tell least, give way to looks
                 timed = [offer for offer in chosen if not offer.metered]
                 way = timed[(len(timed) + 1) // 2 :]
@@ -300,6 +309,16 @@ class Guided:
         even = [[rounded(point, domain) for point in own[::EVERY]] for own, domain in some]
         requests = self._requests(start, even, [rounded(widths, self.scope.axes) for widths in members[::EVERY]])
         return best(known, self.round_questions, self._offers(start, known, requests), count), requests
+
+    def _swept(self, start: int, known: NetFit, count: int) -> tuple[list[Offer], dict[tuple[Net, bool], Request]]:
+        """Timings of kinds with few widths, until all of them are known: what one of them takes no other may tell."""
+        if not (self.rules.timings and self.scope.spec.widths):
+            return [], {}
+        seen = {net for net, _ in self._records[:start]}
+        few = [every(domain) if size(domain) <= _FEW else [] for domain in self.scope.domains.values()]
+        new = [[point for point in own if ((kind, point),) not in seen] for kind, own in enumerate(few)]
+        requests = {asked: r for asked, r in self._requests(start, new, []).items() if not r.metered}
+        return best(known, self.questions, self._offers(start, known, requests), count), requests
 
     def _latest(self, start: int, kind: int) -> list[Point]:
         """Where a kind was measured last, to be measured again."""

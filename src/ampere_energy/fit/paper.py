@@ -102,7 +102,7 @@ class Subtracting:
         current = order[index]
         spent, taken = sum(p.spent_s for p in order), sum(p.taken for p in order)
         unfinished = [p for p in order if p.ended is None]
-        most = sum(max(0, self.rules.points - p.taken) for p in unfinished)
+        most = sum(max(0, self.rules.most - p.taken) for p in unfinished)
         least = sum(max(0, len(bounds(p.lesson.domain)) - p.taken) for p in unfinished)
         each_s = spent / taken if taken else None
         remaining = each_s * most if each_s is not None else None
@@ -139,7 +139,7 @@ class Subtracting:
         self._uncertainty[progress.lesson.kind] = uncertainty
         if uncertainty < self.rules.precision and progress.taken >= self.rules.least:
             progress.ended = "precise"
-        elif progress.taken >= self.rules.points:
+        elif progress.taken >= self.rules.most:
             progress.ended = "points"
         elif point is None:
             progress.ended = "exhausted"

@@ -38,11 +38,20 @@ def candidates(domain: Domain) -> list[Point]:
     return list(itertools.product(*axes))
 
 
+def size(domain: Domain) -> int:
+    """How many points a domain has."""
+    return math.prod(map(len, domain))
+
+
+def every(domain: Domain) -> list[Point]:
+    """All points of a domain."""
+    return list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
+
+
 def drawn(domain: Domain, count: int, draw: random.Random) -> list[Point]:
     """Random points of a domain, each once, every fourth of them round; all where there are few."""
-    if math.prod(map(len, domain)) <= count:
-        every = list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
-        return draw.sample(every, len(every))
+    if size(domain) <= count:
+        return draw.sample(every(domain), size(domain))
     points = [anywhere(domain, draw) for _ in range(count)]
     points[EVERY - 1 :: EVERY] = [rounded(point, domain) for point in points[EVERY - 1 :: EVERY]]
     return list(dict.fromkeys(points))

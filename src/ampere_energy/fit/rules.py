@@ -9,6 +9,8 @@ from ampere_energy.errors import RequestError
 from ampere_energy.fit.profile import Quantity
 from ampere_energy.measure.measurement import Workload
 
+_POINTS = 16
+
 
 class Rule(StrEnum):
     """How the guided campaign chooses after its opening.
@@ -36,7 +38,8 @@ class Rules:
     """When a campaign stops, and what guides it.
 
     Attributes:
-        points: the most metered points of one kind; of the guided method, the most a kind on average.
+        points: the most metered points of one kind; of the guided method, the most a kind on average. None for 16, or
+            of the guided method for as many as a budget has room for.
         least: (paper) points every kind gets before the precision counts; two bounds cannot tell noise from shape.
         precision: stop (paper) a kind when its largest predictive standard deviation is under this share of the
             mean profiled value, (guided) when the mean member's 90 % interval is within this share of its energy.
@@ -48,7 +51,7 @@ class Rules:
         timings: (guided) whether blocks are timed as well as metered.
     """
 
-    points: int = 16
+    points: int | None = None
     least: int = 8
     precision: float = 0.05
     guide: Quantity = Quantity.ENERGY
@@ -57,12 +60,17 @@ class Rules:
     timings: bool = True
 
     def __post_init__(self) -> None:
-        if self.points < 2:
+        if self.points is not None and self.points < 2:
             raise RequestError(f"--points {self.points}", "give at least 2, the bounds")
         if not 0 < self.precision < 1:
             raise RequestError(f"a precision of {self.precision}", "give a share between 0 and 1")
         if self.budget_s is not None and self.budget_s <= 0:
             raise RequestError(f"--budget {self.budget_s:g}s", "give a positive time")
+
+    @property
+    def most(self) -> int:
+        """The most metered points of one kind, where nothing else ends a campaign."""
+        return _POINTS if self.points is None else self.points
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ class Procedure:
         window_s: the least length of a window.
         warm_up_s: the longest warm-up, but at least two looks at step time and power; 0 for none.
         steady: the warm-up ends when step time and power change by less than this share.
-        steady_power: whether power is looked at as well, which takes some ticks of the counter.
+        brisk: no look at power while warming up; and, of steps that are short beside the counter's ticks, one window,
+            begun as soon as the next tick and worth the whole ticks that are in it.
         target: windows are added until the 95 % confidence interval is within this share of the value …
         budget_s: … or until the windows have taken this long.
         deadline_s: when to give the measurement up.
@@ -63,7 +64,7 @@ class Procedure:
     window_s: float
     warm_up_s: float
     steady: float = 0.005
-    steady_power: bool = True
+    brisk: bool = False
     target: float | None = None
     budget_s: float = 0.0
     deadline_s: float = 120.0
@@ -227,10 +228,10 @@ Record = Measurement | Timing
 def point_of(meter: MeterInfo) -> Procedure:
     """How a campaign's point is measured: where the meter ticks, windows are long already, and one is enough.
 
-    On an H200 power is what it stays from a tenth of a second on, and powers of one network measured again differ by
-    half a percent, while its neighbours' differ by ten.
+    On an H200 power is what it stays from the first whole tick on that begins 30 ms after the steps do, and powers of
+    one network measured again differ by half a percent, while its neighbours' differ by ten.
     """
-    return replace(POINT, windows=1, ticks=2, warm_up_s=0.8, steady_power=False) if meter.tick_s else POINT
+    return replace(POINT, windows=1, ticks=2, warm_up_s=0.8, brisk=True) if meter.tick_s else POINT
 
 
 def energies(windows: Sequence[Window]) -> list[float]:

@@ -4,6 +4,8 @@ warm-up   chunk · chunk · chunk …      until step time and power change by l
 windows   | window | window | window |  at least so many, each over so many ticks of the counter; more until the
                                         95 % confidence interval is inside the target, or the budget ends
 after     the steps go on until the counter has ticked: a tick that is half idle tells nothing of a window's end
+briskly   steps · steps · steps …       of a campaign's point: from the first tick on that comes well after the
+                tick | tick | tick      steps began, over two whole ones; again until these agree
 verdict   drift, two levels, counter against integrated power: doubts are said, never averaged away
 """
 
@@ -28,6 +30,11 @@ _REWARM_S = 0.2
 _AFTER = 1.3  # ticks: the next one, which an H200 shows some 20 ms late
 _LONG = 50  # ticks, in which half a tick is not worth steps that may take seconds
 _SHARED = 0.1
+_SETTLED_S = 0.045  # from when the meter is asked when it will tick; steps begin some milliseconds later
+_SEEN = 0.15  # ticks, after which one is seen to have happened
+_CHUNK_S = 0.0125
+_SHORT = 8
+"""So many steps in a window make one power; of fewer it would depend on which parts of them are in."""
 _OPINION_S = 2.0  # power readings lag the counter; over a shorter span they may differ without a fault
 
 
@@ -37,6 +44,8 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
     Raises:
         MeterError: the meter failed during the windows; no window is made up.
     """
+    if procedure.brisk and (briskly := _briskly(step, recorder, procedure)) is not None:
+        return briskly
     per_step_s, steady = _warm_up(step, recorder, procedure)
     # A window a tick longer than needed is never too short for the counter.
     length_s = max(procedure.window_s, (procedure.ticks + 1) * recorder.info.tick_s)
@@ -110,6 +119,49 @@ def idle_w(recorder: Recorder, seconds: float) -> float:
     return over.total_j / (end - start)
 
 
+def _briskly(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[tuple[Window, ...], tuple[str, ...]] | None:
+    """One window, worth the whole ticks in it; None of long steps, and where the counter does not tick as it should."""
+    tick_s = recorder.info.tick_s
+    length_s = max(procedure.window_s, procedure.ticks * tick_s)
+    give_up_s = time.monotonic() + procedure.warm_up_s
+    while True:
+        settled_s = recorder.mark() + _SETTLED_S
+        next_s = recorder.next_tick(settled_s)
+        per_step_s = _few(step, _CHUNK_S / 2)
+        if per_step_s * _SHORT > length_s:
+            return None
+        chunk = max(1, round(_CHUNK_S / per_step_s))
+        marks = [recorder.mark()]
+        late = max(0, math.ceil((marks[0] - next_s) / tick_s))
+        until_s = next_s + late * tick_s + length_s + _SEEN * tick_s
+        while marks[-1] < until_s:
+            step.repeat(chunk)
+            marks.append(recorder.mark())
+        first = next(i for i, mark in enumerate(marks) if mark >= settled_s)
+        span = marks[first], marks[-1]
+        over = recorder.steady(span, procedure.ticks)
+        steady = over is not None and over.error_j <= procedure.steady * over.total_j
+        if steady or time.monotonic() > give_up_s:
+            break
+    if over is None:
+        return None
+    window = _window(over, span[1] - span[0], chunk * (len(marks) - 1 - first))
+    return (window,), () if steady else (f"not steady after {procedure.warm_up_s:g} s",)
+
+
+def _few(step: Step, least_s: float) -> float:
+    """Seconds of one step, from as many as take so long, after a first one."""
+    step.repeat(1)
+    count = 1
+    while True:
+        start_s = time.monotonic()
+        step.repeat(count)
+        took_s = time.monotonic() - start_s
+        if took_s >= least_s:
+            return took_s / count
+        count *= 8
+
+
 def _run(step: Step, recorder: Recorder, iterations: int, count: int) -> tuple[list[Span], list[int]]:
     """Windows without a pause between them, and the steps in each: more where the counter would refuse a window."""
     marks, counts, least_s = [recorder.mark()], [], LEAST_TICKS * recorder.info.tick_s
@@ -146,7 +198,7 @@ def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[floa
         step.repeat(1)
         return time.monotonic() - start_s, True
     chunk_s = procedure.warm_up_s / 10
-    if procedure.steady_power:
+    if not procedure.brisk:
         chunk_s = max(chunk_s, (procedure.ticks // 2 + 1) * recorder.info.tick_s)
     count = 1
     last: tuple[float, float] | None = None
@@ -157,7 +209,7 @@ def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[floa
         end = recorder.mark()
         per_step_s = (end - begin) / count
         if end - begin >= 0.8 * chunk_s:
-            now = (per_step_s, (recorder.power_w(begin) or 0.0) if procedure.steady_power else 0.0)
+            now = (per_step_s, (recorder.power_w(begin) or 0.0) if not procedure.brisk else 0.0)
             if last and all(abs(a - b) <= procedure.steady * b for a, b in zip(now, last, strict=True)):
                 return per_step_s, True
             last, looks = now, looks + 1

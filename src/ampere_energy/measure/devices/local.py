@@ -27,6 +27,7 @@ from ampere_energy.measure.measurement import (
     Workload,
 )
 from ampere_energy.measure.meters import survey
+from ampere_energy.measure.meters.nvml import NvmlMeter
 from ampere_energy.measure.meters.nvml import open_meter as open_nvml
 from ampere_energy.plain import decode, encode
 
@@ -145,14 +146,13 @@ class LocalDevice:
 
     def _conditions(self) -> tuple[tuple[str, str], ...]:
         """What the card tells of itself now."""
+        return self._nvml.conditions() if self._nvml is not None else ()
+
+    @cached_property
+    def _nvml(self) -> NvmlMeter | None:
+        """The card, open as long as this process lives: opening takes longer than asking."""
         uuid = self._worker.hello().get("uuid")
-        if uuid is None:
-            return ()
-        card = open_nvml(f"GPU-{uuid}")
-        try:
-            return card.conditions()
-        finally:
-            card.close()
+        return None if uuid is None else open_nvml(f"GPU-{uuid}")
 
     def _card(self, name: str) -> str:
         return dict(self._conditions()).get(name, "unknown")

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -92,9 +93,10 @@ def _answer(request: dict[str, Any], device: torch.device, recorder: Recorder) -
         workload: Any = decode(Workload, request["workload"], "workload")  # type: ignore[arg-type]
         if request["do"] == "time":
             found = _time(workload, device)
-            tidy = hand_back_much
-            return found
-        return _measure(workload, decode(Procedure, request["procedure"], "procedure"), device, recorder)
+        else:
+            found = _measure(workload, decode(Procedure, request["procedure"], "procedure"), device, recorder)
+        tidy = hand_back_much
+        return found
     except ModelError as error:
         return {"model_error": str(error)}
     except MeterError as error:
@@ -146,6 +148,7 @@ def _time(workload: Any, device: torch.device) -> dict[str, Any]:
         return {"device_s": device_s(step), "captured": False, "broken": True, **issued}
 
 
+@cache
 def _versions() -> list[list[str]]:
     try:
         own = version("ampere-energy")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from ampere_energy.errors import MeterError
@@ -73,20 +74,23 @@ class NvmlMeter:
     def conditions(self) -> tuple[tuple[str, str], ...]:
         """Temperature, clocks, power limit and driver now, as far as the card tells."""
         n, h = self._nvml, self._handle
-        asked: dict[str, Callable[[], Any]] = {
-            "driver": lambda: _text(n.nvmlSystemGetDriverVersion()),
-            "temperature C": lambda: n.nvmlDeviceGetTemperature(h, n.NVML_TEMPERATURE_GPU),
-            "sm clock MHz": lambda: n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_SM),
-            "memory clock MHz": lambda: n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_MEM),
-            "power limit W": lambda: n.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3,
-        }
-        told = []
-        for name, ask in asked.items():
-            try:
-                told.append((name, str(ask())))
-            except n.NVMLError:
-                told.append((name, "not told"))
-        return tuple(told)
+        return (
+            ("driver", self._driver),
+            ("temperature C", self._told(lambda: n.nvmlDeviceGetTemperature(h, n.NVML_TEMPERATURE_GPU))),
+            ("sm clock MHz", self._told(lambda: n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_SM))),
+            ("memory clock MHz", self._told(lambda: n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_MEM))),
+            ("power limit W", self._told(lambda: n.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3)),
+        )
+
+    @cached_property
+    def _driver(self) -> str:
+        return self._told(lambda: _text(self._nvml.nvmlSystemGetDriverVersion()))
+
+    def _told(self, ask: Callable[[], Any]) -> str:
+        try:
+            return str(ask())
+        except self._nvml.NVMLError:
+            return "not told"
 
     def close(self) -> None:
         """Lets go of NVML."""

@@ -29,6 +29,14 @@ class Recorder(Protocol):
         """The energy between two marks, for each pair; raises `MeterError` where it is not known."""
         ...
 
+    def steady(self, span: Span, ticks: int) -> EnergyOver | None:
+        """The energy between two marks of one power, by the ticks between them; None where these are too few."""
+        ...
+
+    def next_tick(self, after_s: float) -> float:
+        """The first moment from one on at which the meters will have ticked."""
+        ...
+
     def power_w(self, since_s: float) -> float | None:
         """Mean power since a mark as far as it is known without waiting."""
         ...
@@ -56,6 +64,14 @@ class ProcessRecorder:
         """Differences of CPU time."""
         spent_j = [self._read[b] - self._read[a] for a, b in spans]
         return [EnergyOver((joules,), 0.0, cpu_s=joules / self._meter.watts_per_core) for joules in spent_j]
+
+    def steady(self, span: Span, ticks: int) -> EnergyOver | None:
+        """Differences of CPU time, which does not tick."""
+        return self.over([span])[0]
+
+    def next_tick(self, after_s: float) -> float:
+        """At once."""
+        return after_s
 
     def power_w(self, since_s: float) -> float | None:
         """CPU time since a mark."""
@@ -93,23 +109,33 @@ class SampledRecorder:
     def over(self, spans: Sequence[Span]) -> list[EnergyOver]:
         """Energies interpolated between the counters' ticks."""
         traces = [meter.trace_over(spans[0][0], spans[-1][1]) for meter in self._meters]
-        found = []
-        for start_s, end_s in spans:
-            parts = [trace.over(start_s, end_s) for trace in traces]
-            integrated = [part.integrated_j for part in parts if part.integrated_j is not None]
-            found.append(
-                EnergyOver(
-                    tuple(joules for part in parts for joules in part.energy_j),
-                    sum(part.error_j**2 for part in parts) ** 0.5,
-                    sum(integrated) if len(integrated) == len(parts) else None,
-                )
-            )
-        return found
+        return [_sum([trace.over(start_s, end_s) for trace in traces]) for start_s, end_s in spans]
+
+    def steady(self, span: Span, ticks: int) -> EnergyOver | None:
+        """Energies by the whole ticks of each counter."""
+        parts = [meter.trace_around(span[0]).steady(*span, ticks) for meter in self._meters]
+        told = [part for part in parts if part is not None]
+        return _sum(told) if len(told) == len(parts) else None
+
+    def next_tick(self, after_s: float) -> float:
+        """When the slowest counter will have ticked."""
+        now_s = time.monotonic()
+        return max(meter.trace_around(now_s).next_tick(after_s) for meter in self._meters)
 
     def close(self) -> None:
         """Ends the samplers."""
         for meter in self._meters:
             meter.close()
+
+
+def _sum(parts: Sequence[EnergyOver]) -> EnergyOver:
+    """What several meters say of one span, added up."""
+    integrated = [part.integrated_j for part in parts if part.integrated_j is not None]
+    return EnergyOver(
+        tuple(joules for part in parts for joules in part.energy_j),
+        sum(part.error_j**2 for part in parts) ** 0.5,
+        sum(integrated) if len(integrated) == len(parts) else None,
+    )
 
 
 def open_recorder(request: str) -> Recorder:

@@ -61,11 +61,15 @@ class SampledMeter:
             self.info.tick_s,
         )
 
+    def trace_around(self, moment_s: float) -> Trace:
+        """What was read since a moment, and for some ticks before it, by which others are placed."""
+        return self.trace(moment_s - NEIGHBOURS * self.info.tick_s - 0.05)
+
     def trace_over(self, start_s: float, end_s: float) -> Trace:
         """What was read over a span, waiting until the counter has ticked after its end."""
         patience_s = time.monotonic() + 10 * self.info.tick_s + 2.0
         while True:
-            trace = self.trace(start_s - NEIGHBOURS * self.info.tick_s - 0.05)
+            trace = self.trace_around(start_s)
             if trace.reaches(end_s) or time.monotonic() > patience_s:
                 return trace
             time.sleep(max(0.005, self.info.tick_s / 2))

@@ -11,6 +11,8 @@ more often sees each tick happen between two readings:
 The energy at any moment is interpolated between the ticks around it. Its error has two parts: when exactly the ticks
 happened (between two readings), and how the power moved inside the tick (seen from how it moves between ticks). A
 counter ticks regularly, so its neighbours tell when a tick happened better than the two readings around it do.
+
+Of steps that run on at one power nothing needs to be interpolated: what whole ticks show of them is all of them.
 """
 
 from __future__ import annotations
@@ -99,15 +101,50 @@ class Trace:
         for domain in range(len(self.readings[0].energy_j) if self.readings else 0):
             ticks = self._ticks[domain]
             (low, low_var, first, _), (high, high_var, _, last) = (_at(ticks, moment) for moment in (start_s, end_s))
-            for fault in self.faults:
-                if first.at_s - first.give_s <= fault.at_s <= last.at_s + last.give_s:
-                    raise MeterError(f"a reading failed during the window: {fault.cause}", "measure again")
+            self._refuse_faults(first, last)
             energies.append(high - low)
             variance += low_var + high_var
         if not energies:
             cause = f": {self.faults[-1].cause}" if self.faults else ""
             raise MeterError(f"the meter gave no reading{cause}")
         return EnergyOver(tuple(energies), math.sqrt(variance), self._integrated(start_s, end_s))
+
+    def steady(self, start_s: float, end_s: float, ticks: int) -> EnergyOver | None:
+        """The energy between two moments of one power, by the whole ticks between them; None for fewer than so many.
+
+        Its error is how single ticks differ, or when they happened, whichever is more.
+
+        Raises:
+            MeterError: a reading failed meanwhile.
+        """
+        energies, variance = [], 0.0
+        for own in self._ticks if self.readings else ():
+            inside = [tick for tick in own if start_s <= tick.at_s <= end_s]
+            if len(inside) <= ticks:
+                return None
+            first, last = inside[0], inside[-1]
+            self._refuse_faults(first, last)
+            span_s = last.at_s - first.at_s
+            power_w = (last.energy_j - first.energy_j) / span_s
+            powers = [_power(inside, i) for i in range(len(inside) - 1)]
+            spread_w = statistics.stdev(powers) / math.sqrt(len(powers)) if len(powers) > 1 else 0.0
+            timing_w = power_w * math.hypot(first.give_s, last.give_s) / math.sqrt(3) / span_s
+            energies.append(power_w * (end_s - start_s))
+            variance += (max(spread_w, timing_w) * (end_s - start_s)) ** 2
+        return EnergyOver(tuple(energies), math.sqrt(variance)) if energies else None
+
+    def next_tick(self, after_s: float) -> float:
+        """The first moment from one on at which every domain will have ticked, by when they ticked so far."""
+        if not self.tick_s:
+            return after_s
+        last = [own[-1].at_s for own in self._ticks if own] if self.readings else []
+        ends = [at_s + self.tick_s * math.ceil((after_s - at_s) / self.tick_s) for at_s in last]
+        return max(ends, default=after_s + self.tick_s)
+
+    def _refuse_faults(self, first: _Tick, last: _Tick) -> None:
+        for fault in self.faults:
+            if first.at_s - first.give_s <= fault.at_s <= last.at_s + last.give_s:
+                raise MeterError(f"a reading failed during the window: {fault.cause}", "measure again")
 
     def power_w(self) -> float | None:
         """Mean power between the first and last tick; None before the counter has ticked twice more."""
