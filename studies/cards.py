@@ -14,11 +14,10 @@ from typing import Any
 from ampere_energy.bundled.about import About, Widths, entries, load_bundled
 from ampere_energy.bundled.elsewhere import elsewhere
 from ampere_energy.errors import CoverageError
-from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.predict.estimate import Estimate, estimate
 from ampere_energy.predict.evaluate import Member, Prediction, Score, Trials, rescore, score
 from ampere_energy.predict.recorded import Recorded, load
-from studies.experiments import DATA, packed
+from studies.experiments import DATA, card_name, packed
 
 OTHERS = DATA / "h200-cards"
 BUNDLE = "nvidia-h200"
@@ -40,19 +39,19 @@ def _row(place: str, name: str, about: About, recorded: Recorded, trials: Trials
     """One profile on one set; None where it is of the same card and widths, or does not cover the members."""
     profile = load_bundled(BUNDLE, name)
     alike = (about.widths is Widths.ALIGNED) is trials.aligned
-    if profile.training != trials.training or (alike and card(profile.device) == card(trials.device)):
+    if profile.training != trials.training or (alike and card_name(profile.device) == card_name(trials.device)):
         return None
     specs = {spec.widths: spec for spec in recorded.experiment.specs(trials.training.mode)}
     try:
         estimates = [estimate(specs[member.widths], profile) for member in trials.members]
     except CoverageError:
         return None
-    here, other = _scored(trials, estimates), card(profile.device) != card(trials.device)
+    here, other = _scored(trials, estimates), card_name(profile.device) != card_name(trials.device)
     return {
         "set": place,
         "mode": trials.training.mode.value,
         "profile": name,
-        "cards": [card(profile.device), card(trials.device)],
+        "cards": [card_name(profile.device), card_name(trials.device)],
         "members": len(estimates),
         "own": score(trials, "ampere").mape,
         "other": here.mape,
@@ -76,8 +75,3 @@ def _without_bias(trials: Trials, estimates: list[Estimate]) -> float:
     ratios = [one.energy_j / member.measured_j for one, member in zip(estimates, trials.members, strict=True)]
     middle = statistics.median(ratios)
     return statistics.fmean(abs(ratio / middle - 1) for ratio in ratios)
-
-
-def card(device: DeviceInfo) -> str:
-    """The beginning of a card's own number."""
-    return dict(device.details)["uuid"].partition("-")[0]

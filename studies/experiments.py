@@ -26,7 +26,7 @@ from typing import Any
 from torch import nn
 
 from ampere_energy.measure.devices import open_device
-from ampere_energy.measure.measurement import Measurement, point_of
+from ampere_energy.measure.measurement import DeviceInfo, Measurement, point_of
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse
@@ -84,7 +84,7 @@ PLANS = {
             cnn5_10=("cnn5", (10, 3, 64, 64)),
             resnet_10=("resnet18", (10, 3, 32, 32)),
         ),
-        Planned("cnn5_128-aligned", "cnn5", (128, 3, 64, 64), 8, "85s", (Part.CAMPAIGN, Part.MEMBERS)),
+        Planned("cnn5_128-aligned", "cnn5", (128, 3, 64, 64), 8, "96s"),
     ),
     "cpu": _plan(
         "45s",
@@ -196,13 +196,19 @@ def _apart_s(kept: Recorded) -> float:
     return statistics.median((second - first).total_seconds() for first, second in moments)
 
 
-def _elsewhere(kept: Recorded) -> dict[str, Any] | None:
-    """The card that parts were recorded on which are not of the campaign's, and what blocks metered on both say."""
-    if Part.ANCHORS not in kept.parts:
-        return None
-    parts = [str(part) for part in (Part.OPERATORS, Part.PAPER) if kept.elsewhere(part)]
-    card = dict(kept.parts[Part.ANCHORS][0].device.details)["uuid"].partition("-")[0]
-    return {"card": card, "parts": parts, "anchors": [round(ratio, 4) for ratio in kept.anchored()]}
+def _elsewhere(kept: Recorded) -> list[dict[str, Any]]:
+    """The parts that were recorded on another card than the campaign, and what blocks metered on both say."""
+    cards = {part: kept.elsewhere(part) for part in (Part.OPERATORS, Part.PAPER)}
+    return [
+        {"part": str(part), "card": card_name(card), "anchors": [round(ratio, 4) for ratio in kept.anchored(part)]}
+        for part, card in cards.items()
+        if card is not None
+    ]
+
+
+def card_name(device: DeviceInfo) -> str:
+    """The beginning of a card's own number."""
+    return dict(device.details)["uuid"].partition("-")[0]
 
 
 def _refining(kept: Recorded) -> dict[str, int] | None:

@@ -179,11 +179,10 @@ def elsewhere(sets: Sets) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for name, found in of_plan("h200", sets).items():
-        if (other := found["elsewhere"]) is not None and name.endswith(" eager"):
+        for other in found["elsewhere"] if name.endswith(" eager") else ():
             ratios = ", ".join(f"{ratio:.3f}" for ratio in other["anchors"])
             taken = f"{statistics.median(other['anchors']):.3f}"
-            parts = " and ".join(other["parts"])
-            rows.append(f"| {name.removesuffix(' eager')} | {parts} | {other['card']} | {ratios} | {taken} |")
+            rows.append(f"| {name.removesuffix(' eager')} | {other['part']} | {other['card']} | {ratios} | {taken} |")
     return rows
 
 

@@ -155,10 +155,10 @@ def test_interrupted_refining_goes_on(folder: Path, tmp_path: Path) -> None:
 
 
 class Dearer(SimulatedDevice):
-    """Another card: it takes a tenth more."""
+    """Other cards: each takes a tenth more than the one before."""
 
     def _energy_j(self, block: Block) -> float:
-        return 1.1 * super()._energy_j(block)
+        return (1 + 0.1 * self.seed) * super()._energy_j(block)
 
 
 def test_other_methods_measurements_may_be_of_another_card(folder: Path, tmp_path: Path) -> None:
@@ -187,6 +187,12 @@ def test_other_methods_measurements_may_be_of_another_card(folder: Path, tmp_pat
     assert interval is not None
     assert interval[0] < elsewhere.members[0].predictions["paper"].energy_j < interval[1]
     record(asked(), there, Refusing(0.01, seed=1), parts=others)  # all is there
+    (there / "paper.jsonl").unlink()
+    record(asked(), there, Dearer(0.01, seed=2), parts=(Part.PAPER,))
+    third = load(there)
+    assert third.carried(Part.OPERATORS) == again.carried(Part.OPERATORS)
+    assert third.carried(Part.PAPER) == pytest.approx(1 / 1.2, rel=0.02)
+    assert score(rescore(third)[0], "paper").bias == pytest.approx(score(own, "paper").bias, abs=0.03)
     (there / "anchors.jsonl").unlink()
     with pytest.raises(FileError, match="parts of another card, and no blocks that were metered on both"):
         rescore(load(there))

@@ -7,8 +7,8 @@
            operators.jsonl    phases of blocks, each by itself: metered at some widths, timed at more
            paper.jsonl        the paper's campaign
            refined.jsonl      blocks, and where they were not enough the whole, measured for the sake of some members
-           anchors.jsonl      some of the campaign's blocks, metered again where operators or the paper's campaign
-                              were recorded on another card
+           anchors.jsonl      some of the campaign's blocks, metered again on each other card that operators or the
+                              paper's campaign were recorded on
 
 Every part goes on where its log ends, so an experiment survives a lent device that is taken back. On a CUDA device all
 is measured eagerly, which tells what captured steps take as well: one experiment serves both modes.
@@ -174,7 +174,7 @@ def record(
             could = ",".join(_ELSEWHERE)
             raise RequestError(here, f"record to another folder; of this one, --parts {could} can go on here")
         _measured(Part.ANCHORS, _anchors(made, device.meter), folder, device, observe)
-        if all(anchor.infeasible for anchor in _log(Part.ANCHORS, folder).read()):
+        if all(anchor.infeasible for anchor in _log(Part.ANCHORS, folder).read() if anchor.device == device.info):
             raise DeviceError(f"{here}, and none of its blocks runs here", "record to another folder")
     else:
         learnt = _campaign(experiment, spec, ranges, folder, device, started_s or time.monotonic(), observe)
@@ -210,9 +210,9 @@ Asked = Iterable[tuple[Workload, Procedure | None]]
 def _measured(
     part: Part, asked: Asked, folder: Path, device: Device, observe: Callable[[Part, Status | str], None]
 ) -> None:
-    """Measures what a part's log does not have yet."""
+    """Measures what a part's log does not have yet; of anchors those of this card, which others may have had too."""
     log, every = _log(part, folder), list(asked)
-    before = log.read()
+    before = [r for r in log.read() if part is not Part.ANCHORS or r.device == device.info]
     for seen in before:
         same_setting(seen, device.info, device.meter)
     for number, (workload, procedure) in enumerate(every[len(before) :], start=len(before) + 1):

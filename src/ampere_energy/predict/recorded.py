@@ -13,7 +13,7 @@ from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import collect
 from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.measurement import Measurement, Record, Timing, run_as
+from ampere_energy.measure.measurement import DeviceInfo, Measurement, Record, Timing, run_as
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant
@@ -48,17 +48,21 @@ class Recorded:
 
     def carried(self, part: Part) -> float:
         """Joules on the campaign's card for one on the card that a part was recorded on."""
-        return statistics.median(self.anchored()) if self.elsewhere(part) else 1.0
+        return statistics.median(self.anchored(part)) if self.elsewhere(part) is not None else 1.0
 
-    def elsewhere(self, part: Part) -> bool:
-        """Whether a part was recorded on another card than the campaign."""
-        return any(record.device != self.parts[Part.CAMPAIGN][0].device for record in self.parts.get(part, ())[:1])
+    def elsewhere(self, part: Part) -> DeviceInfo | None:
+        """The card that a part was recorded on, where it is not the campaign's."""
+        found = next((record.device for record in self.parts.get(part, ())), None)
+        return None if found == self.parts[Part.CAMPAIGN][0].device else found
 
-    def anchored(self) -> list[float]:
-        """What one joule there is here, by each of the blocks that were metered on both cards."""
+    def anchored(self, part: Part) -> list[float]:
+        """What one joule where a part was recorded is here, by each of the blocks that were metered on both cards."""
         before, again = (
-            {r.workload: r.energy_j for r in self.parts.get(part, ()) if isinstance(r, Measurement) and r.windows}
-            for part in (Part.CAMPAIGN, Part.ANCHORS)
+            {r.workload: r.energy_j for r in records if isinstance(r, Measurement) and r.windows}
+            for records in (
+                self.parts[Part.CAMPAIGN],
+                [r for r in self.parts.get(Part.ANCHORS, ()) if r.device == self.elsewhere(part)],
+            )
         )
         if not again.keys() & before.keys():
             what = f"{self.name} has parts of another card, and no blocks that were metered on both"
