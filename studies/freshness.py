@@ -14,7 +14,7 @@ ENGINE = tuple(f"src/ampere_energy/fit/{name}.py" for name in FITTED)
 GUIDED = (
     *(
         f"src/ampere_energy/fit/{name}.py"
-        for name in ("costs", "guide", "guided", "looks", "opening", "points", "rules", "scope", "steps")
+        for name in ("costs", "guide", "guided", "looks", "opening", "points", "rounds", "rules", "scope", "steps")
     ),
     "src/ampere_energy/measure/devices/simulated.py",
 )

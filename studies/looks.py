@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ampere_energy.fit import guided
+from ampere_energy.fit import guided, rounds
 from ampere_energy.fit.campaign import answered
 from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.points import anywhere
@@ -75,13 +75,13 @@ def _slow_somewhere(workload: Workload) -> bool:
 @contextmanager
 def _without_looks() -> Iterator[None]:
     """Campaigns that offer points by chance alone."""
-    kept = guided.look, guided.afar
+    kept = guided.look, rounds.afar
     guided.look = lambda *_, **__: None
-    guided.afar = lambda slow, kind, domain, draw, count: [anywhere(domain, draw) for _ in range(count)]
+    rounds.afar = lambda slow, kind, domain, draw, count: [anywhere(domain, draw) for _ in range(count)]
     try:
         yield
     finally:
-        guided.look, guided.afar = kept
+        guided.look, rounds.afar = kept
 
 
 def run(worlds: int, members: int) -> dict[str, dict[str, float]]:

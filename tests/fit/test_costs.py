@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from studies.additive import spec_of
 
-from ampere_energy.fit.costs import cost, steps_s
+from ampere_energy.fit.costs import cost, costs, steps_s
 from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices.simulated import SimulatedDevice
@@ -37,3 +38,22 @@ def test_steps_of_networks_of_any_make() -> None:
     said = steps_s(known, nets)
     assert said == pytest.approx([device.true_time_s(r.workload.blocks) for _, r in campaign._records], rel=0.05)
     assert {len(net) for net in nets} > {1}
+
+
+def test_a_whole_costs_what_wholes_cost() -> None:
+    campaign = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False)
+    device = SimulatedDevice()
+    assert {cost.of(1e-3) for cost in costs([], True).values()} == {2.0, 0.1}
+    for request in campaign.opening.requests:
+        record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
+        campaign.tell(
+            replace(record, cost_s=(1.5 if len(request.workload.blocks) == 1 else 4.0) if request.metered else 0.05)
+        )
+    first = device.time(campaign.opening.requests[0].workload)
+    campaign.tell(replace(first, cost_s=9.0))  # the first of all loads libraries
+    assert {of: cost.of(1e-3) for of, cost in costs(campaign._records, True).items()} == {
+        (False, True): 1.5,
+        (False, False): 0.05,
+        (True, True): 4.0,
+        (True, False): 0.1,
+    }

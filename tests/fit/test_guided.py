@@ -14,9 +14,8 @@ from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.fit import guide
 from ampere_energy.fit.campaign import add, answered, profile, refine
 from ampere_energy.fit.guide import Offer, best
-from ampere_energy.fit.guided import ROUND, ROUND_QUESTIONS, Guided
+from ampere_energy.fit.guided import ROUND, Guided
 from ampere_energy.fit.host import Host
-from ampere_energy.fit.observed import Net
 from ampere_energy.fit.points import drawn
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
@@ -324,43 +323,6 @@ def alone(request: Request) -> bool:
     return isinstance(request.workload, Variant) and len(request.workload.blocks) == 1
 
 
-def test_a_whole_costs_what_wholes_cost() -> None:
-    campaign = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False)
-    device = SimulatedDevice()
-    assert {cost.of(1e-3) for cost in campaign._costs(0).values()} == {2.0, 0.1}
-    for request in campaign.opening.requests:
-        record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
-        campaign.tell(replace(record, cost_s=(1.5 if alone(request) else 4.0) if request.metered else 0.05))
-    first = device.time(campaign.opening.requests[0].workload)
-    campaign.tell(replace(first, cost_s=9.0))  # the first of all loads libraries
-    assert {of: cost.of(1e-3) for of, cost in campaign._costs(len(campaign._records)).items()} == {
-        (False, True): 1.5,
-        (False, False): 0.05,
-        (True, True): 4.0,
-        (True, False): 0.1,
-    }
-
-
-def test_what_takes_longer_is_offered_for_more() -> None:
-    """Where one convolution is slow at some widths, a timing there costs as much as ten elsewhere."""
-    campaign, device = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False), SimulatedDevice()
-    for request in campaign.opening.requests:
-        record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
-        step_s = device.true_time_s(request.workload.blocks)  # type: ignore[union-attr]
-        campaign.tell(replace(record, cost_s=2.0 if request.metered else 0.02 + 1000 * step_s))
-    count, known = len(campaign._records), campaign.fit()
-    assert known is not None
-    bounds = [
-        [tuple(r.low for r in domain), tuple(r.high for r in domain)] for domain in campaign.scope.domains.values()
-    ]
-    nets = [((kind, point),) for kind, own in enumerate(bounds) for point in own]
-    for offer in campaign._offers(count, known, [(net, False) for net in nets]):
-        ((kind, point),) = offer.net
-        step_s = device.true_time_s([Block("", campaign.scope.kinds[kind], point)])
-        usual_s = campaign._costs(count)[False, False].usual_s
-        assert offer.cost_s == pytest.approx(max(usual_s, 0.02 + 1000 * step_s), rel=0.1)
-
-
 def test_rounds_grow_as_timings_pile_up_and_seconds_are_what_limits_them() -> None:
     spec, device = spec_of("lenet5"), SimulatedDevice()
     hasty, precise = (Guided(spec, None, Rules(points=3, budget_s=limit), captures=False) for limit in (60.0, None))
@@ -473,25 +435,6 @@ def test_a_quarter_of_the_opening_is_round() -> None:
     assert {point[1] for point in round_ones} == set(range(3, 8))  # where no multiple of 8 is, any width
 
 
-def test_a_quarter_of_each_round_is_for_round_members() -> None:
-    spec = spec_of("cnn5")
-    campaign = Guided(spec, FAMILIES["cnn5"].ranges, Rules(points=100, precision=1e-6), captures=False)
-
-    def is_round(net: Net) -> bool:
-        return all(width % 8 == 0 or width < 8 for _, point in net for width in point)
-
-    assert all(is_round(net) for net in campaign.round_questions)
-    assert len(campaign.round_questions) == ROUND_QUESTIONS
-    device, first = SimulatedDevice(noise=0.01, rough=0.15), len(campaign.opening.requests)
-    while len(campaign._records) < first + 64:
-        request = campaign.ask()
-        assert request is not None
-        campaign.tell(answered(device, request))
-    assert np.mean([is_round(net) for net, _ in campaign._records[first:]]) == pytest.approx(0.25, abs=0.06)
-    aligned = Guided(spec, FAMILIES["cnn5"].aligned(8).ranges, Rules(points=100), captures=False)
-    assert aligned.round_questions == []  # all its members are
-
-
 class Boxed(SimulatedDevice):
     """One convolution is twenty times as slow in a box of widths."""
 
@@ -518,11 +461,11 @@ def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None
         start += 1
     assert looked._learn(start).slow.boxes
     assert not calm._learn(calm._start(len(calm._records))).slow.boxes
-    assert not calm._round(calm._start(len(calm._records)))[1]
-    chosen, looks = looked._round(start)
-    assert len(chosen) == looked._length(start)
-    assert any(request.metered for request in chosen)
-    assert 2 * len(looks) == pytest.approx(sum(not request.metered for request in chosen), abs=2)
+    assert not calm._round(calm._start(len(calm._records))).looks
+    chosen = looked._round(start)
+    assert len(chosen.requests) == looked._length(start)
+    assert any(request.metered for request in chosen.requests)
+    assert 2 * len(chosen.looks) == pytest.approx(sum(not request.metered for request in chosen.requests), abs=2)
     # What cannot be measured is not looked at again.
     count = len(looked._records)
     again = looked._looked(start, count)
@@ -557,26 +500,10 @@ def test_each_look_knows_what_the_one_before_it_found() -> None:
 
 def _looks(campaign: Guided, start: int) -> range:
     """The places of looks in a round, where one begins now."""
-    return campaign._round(start)[1] if start in campaign._starts(start) else range(0)
+    return campaign._round(start).looks if start in campaign._starts(start) else range(0)
 
 
 def _asked(campaign: Guided) -> Request:
     request = campaign.ask()
     assert request is not None
     return request
-
-
-def test_issuing_is_timed_only_where_a_step_may_wait_for_it() -> None:
-    spec = spec_of("lenet5")
-    campaign, device = Guided(spec, None, Rules(points=3), captures=True), SimulatedDevice()
-    for request in campaign.opening.requests:
-        record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
-        waits = isinstance(record, Timing) and request.workload.training.mode is Mode.EAGER
-        campaign.tell(replace(record, host_s=1e-5, wall_s=record.device_s) if waits else record)  # type: ignore[union-attr,call-arg]
-    known = campaign.fit()
-    assert known is not None
-    assert known.host is not None
-    slow = replace(known, host=replace(known.host, base_s=1e3))
-    unknown = replace(known, host=replace(known.host, structures=()))
-    for fit, count in ((known, 0), (slow, 1), (unknown, 1), (replace(known, host=None), 1)):
-        assert len(campaign._issued(fit, random.Random(0))) == count

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import theilslopes
 
 from ampere_energy.fit.nets import NetFit
-from ampere_energy.fit.observed import Net
+from ampere_energy.fit.observed import Net, observation
+from ampere_energy.measure.measurement import Measurement, Record
 
 _LEAST = 8
 """Fewer measurements do not tell what comes of a step's length."""
+_USUAL_S = {True: 2.0, False: 0.1}
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,22 @@ def cost(seen: Sequence[tuple[float, float]], otherwise_s: float) -> Cost:
         return Cost(usual_s)
     steps, fixed_s, *_ = theilslopes(spent, times)
     return Cost(usual_s, float(fixed_s), float(steps))
+
+
+def costs(records: Iterable[tuple[Net, Record]], waits: bool) -> dict[tuple[bool, bool], Cost]:
+    """What measuring costs, by whether it is of a whole and whether it is metered.
+
+    Args:
+        records: what was measured.
+        waits: whether a step may have to wait for its host.
+    """
+    spent: dict[tuple[bool, bool], list[tuple[float, float]]] = {
+        (whole, metered): [] for whole in (False, True) for metered in (False, True)
+    }
+    for net, record in records:
+        if (seen := observation(net, record, 0.0, waits)) is not None:
+            spent[len(net) > 1, isinstance(record, Measurement)].append((seen.time_s, record.cost_s))
+    return {(whole, metered): cost(own, _USUAL_S[metered]) for (whole, metered), own in spent.items()}
 
 
 def steps_s(fit: NetFit, nets: Sequence[Net]) -> list[float]:

@@ -66,6 +66,8 @@ def _greedy(
     gains: Callable[[Array, dict[Net, int]], Array],
 ) -> list[Offer]:
     """Takes the offer of the largest gain, then the next as if that had been measured, and so on."""
+    if not offers:
+        return []
     nets = list(dict.fromkeys((*questions, *(offer.net for offer in offers))))
     place = {net: i for i, net in enumerate(nets)}
     chosen: list[int] = []

@@ -1,41 +1,37 @@
 """The guided campaign: time densely, meter sparsely, and ask for what teaches most about whole models per second.
 
-It opens with a fixed design (`opening`). Then rounds of the most telling measurements (`guide`) over a sample of the
-family's members, a quarter of them over round members, and one more member's issuing each, until intervals are narrow
-enough, the time is spent, or the points are. Where a kind is slow at some widths, half of the timings are for finding
-all of them (`looks`).
+It opens with a fixed design (`opening`). Then rounds of the most telling measurements (`rounds`, `guide`) over a
+sample of the family's members, until intervals are narrow enough, the time is spent, or the points are. Where a kind is
+slow at some widths, some timings look for all of them, one after another (`looks`).
 
 All choices follow from the records alone, in their order, so a killed campaign resumes where it was.
 """
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from ampere_energy.fit.costs import Cost, cost, steps_s
-from ampere_energy.fit.guide import Offer, best, widest
 from ampere_energy.fit.learn import learn
-from ampere_energy.fit.looks import afar, look
+from ampere_energy.fit.looks import look
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.opening import opening
-from ampere_energy.fit.points import EVERY, anywhere, every, rounded, size
-from ampere_energy.fit.rules import Request, Rule, Rules, Status
+from ampere_energy.fit.points import anywhere, rounded
+from ampere_energy.fit.rounds import Chosen, Round, failed
+from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.fit.scope import Scope
 from ampere_energy.fit.slow import slow_blocks
-from ampere_energy.fit.steps import may_wait
 from ampere_energy.measure.measurement import (
     Measurement,
     Record,
     Timing,
     pooled_error,
 )
-from ampere_energy.model.blocks import Block, ModelSpec, Point
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.variants import (
     WidthRange,
@@ -48,19 +44,13 @@ ROUND_QUESTIONS = 24
 """Members with round widths that a part of each round is for, where timings are cheap enough to spare some."""
 ROUND = 16
 REACH_90 = 1.645
-_TRIED = 20
-_TRIED_WHOLE = 20
 _TIMINGS = 5
 _GROWTH = 1.5
 _TIMED = 128
 _STEPS, _LEARNT_FROM = 25, 320
 """While measuring, hyperparameters are learnt in fewer steps, from fewer timings: the device waits meanwhile."""
-_FEW = 128
-"""Kinds of so many widths are timed at all of them."""
 _AFAR = 4
 """Of so many looks for slow widths one is far from known boxes, also while these have edges that are not known."""
-_USUAL_COST = {True: 2.0, False: 0.1}
-_MEASURED = tuple(itertools.product((False, True), repeat=2))
 
 
 class Guided:
@@ -110,11 +100,10 @@ class Guided:
             or self._uncertainty(start) < self.rules.precision
         ):
             return None
-        chosen, looks = self._round(start)
-        place = n - start
-        if place in looks and (looked := self._looked(start, n)) is not None:
+        chosen, place = self._round(start), n - start
+        if place in chosen.looks and (looked := self._looked(start, n)) is not None:
             return looked
-        return chosen[place] if place < len(chosen) else None
+        return chosen.requests[place] if place < len(chosen.requests) else None
 
     def tell(self, record: Record) -> bool:
         """Takes a record in; False where it is of none of the campaign's kinds."""
@@ -261,126 +250,28 @@ class Guided:
         return float(np.median(watts)) if watts else None
 
     @lru_cache(maxsize=2)  # noqa: B019
-    def _round(self, start: int) -> tuple[tuple[Request, ...], range]:
-        """What to measure after the first `start` records, and in which places to look for slow widths instead."""
-        known, draw = self._learn(start), random.Random(f"round:{self.scope.spec.name}:{start}")
-        points, widths = [self.scope.own(kind) for kind in self.scope.kinds], []
-        if self.scope.spec.widths:
-            tried = range(max(_TRIED, self._length(start)))
-            domains = list(self.scope.domains.values())
-            points = [[anywhere(domain, draw) for _ in tried] for domain in domains]
-            for kind in (
-                known.slow.boxes if self.rules.rule is Rule.GUIDED else ()
-            ):  # what is offered of such a kind is mostly where a slow box may hide
-                some = len(tried) // EVERY
-                points[kind][some:] = afar(known.slow, kind, domains[kind], draw, len(tried) - some)
-            widths = [anywhere(self.scope.axes, draw) for _ in range(_TRIED_WHOLE)]
-        requests = self._requests(start, [[*own, *self._latest(start, i)] for i, own in enumerate(points)], widths)
-        offers = self._offers(start, known, requests)
-        single = self.rules.rule is not Rule.MEMBERS
-        fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
-        first, looks = self._issued(known, draw), range(0)
-        count = self._length(start) - len(first)
-        if self.rules.rule is Rule.GUIDED:
-            chosen, more = self._for_round(start, known, points, widths, count // EVERY)
-            swept, left = self._swept(start, known, count // EVERY)
-            chosen += [offer for offer in swept if offer not in chosen]
-            rest = [offer for offer in offers if offer not in chosen]
-            chosen += best(known, self.questions, rest, count - len(chosen))
-            requests |= more | left
-            if known.slow.boxes:  # half of the timings, those that tell least, give way to looks
-                timed = [offer for offer in chosen if not offer.metered]
-                way = timed[(len(timed) + 1) // 2 :]
-                chosen = [*way, *(offer for offer in chosen if offer not in way)]
-                looks = range(len(first), len(first) + len(way))
-        elif self.rules.rule is Rule.VARIANCE:
-            chosen = widest(known, fitting, count)
-        else:
-            chosen = draw.sample(fitting, min(count, len(fitting)))
-        return (*first, *(requests[offer.net, offer.metered] for offer in chosen)), looks
+    def _round(self, start: int) -> Chosen:
+        """What to measure after the first `start` records."""
+        return self._begun(start).chosen()
 
-    def _for_round(
-        self, start: int, known: NetFit, points: Sequence[Sequence[Point]], members: Sequence[Point], count: int
-    ) -> tuple[list[Offer], dict[tuple[Net, bool], Request]]:
-        """What tells most about round members, where timings are cheap enough to spare some for them."""
-        if not (self.rules.timings and self.round_questions):
-            return [], {}
-        some = zip(points, self.scope.domains.values(), strict=True)
-        even = [[rounded(point, domain) for point in own[::EVERY]] for own, domain in some]
-        requests = self._requests(start, even, [rounded(widths, self.scope.axes) for widths in members[::EVERY]])
-        return best(known, self.round_questions, self._offers(start, known, requests), count), requests
-
-    def _swept(self, start: int, known: NetFit, count: int) -> tuple[list[Offer], dict[tuple[Net, bool], Request]]:
-        """Timings of kinds with few widths, until all of them are known: what one of them takes no other may tell."""
-        if not (self.rules.timings and self.scope.spec.widths):
-            return [], {}
-        seen = {net for net, _ in self._records[:start]}
-        few = [every(domain) if size(domain) <= _FEW else [] for domain in self.scope.domains.values()]
-        new = [[point for point in own if ((kind, point),) not in seen] for kind, own in enumerate(few)]
-        requests = {asked: r for asked, r in self._requests(start, new, []).items() if not r.metered}
-        return best(known, self.questions, self._offers(start, known, requests), count), requests
-
-    def _latest(self, start: int, kind: int) -> list[Point]:
-        """Where a kind was measured last, to be measured again."""
-        return [net[0][1] for net, _ in self._records[:start] if len(net) == 1 and net[0][0] == kind][-_TRIED:]
-
-    def _failed(self, start: int) -> set[Net]:
-        """What could not be measured."""
-        return {net for net, record in self._records[:start] if record.infeasible}
-
-    def _requests(
-        self, start: int, points: Sequence[Sequence[Point]], members: Sequence[Point]
-    ) -> dict[tuple[Net, bool], Request]:
-        """Blocks of each kind and whole members, timed or metered, as far as that was not done and did not fail."""
-        failed = self._failed(start)
-        taken = {(net, isinstance(r, Measurement)) for net, r in self._records[:start]}
-        requests: dict[tuple[Net, bool], Request] = {}
-        for index, (kind, own) in enumerate(zip(self.scope.kinds, points, strict=True)):
-            for point in dict.fromkeys(own):
-                for metered in (True, False) if self.rules.timings else (True,):
-                    requests[((index, point),), metered] = Request(self.scope.block(kind, point), metered)
-        for widths in members:
-            if (whole := self.scope.whole(widths)) is not None:
-                requests[self.scope.member(widths), True] = Request(self.scope.captured(whole))
-        return {asked: r for asked, r in requests.items() if asked[0] not in failed and asked not in taken}
-
-    def _offers(self, start: int, known: NetFit, requests: Iterable[tuple[Net, bool]]) -> list[Offer]:
-        costs, asked = self._costs(start), sorted(requests)
-        times = steps_s(known, [net for net, _ in asked])
-        return [
-            Offer(net, metered, costs[len(net) > 1, metered].of(step_s))
-            for (net, metered), step_s in zip(asked, times, strict=True)
-        ]
-
-    def _issued(self, known: NetFit, draw: random.Random) -> list[Request]:
-        """A member whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone.
-
-        None where the device takes much longer than the host, which may then be as fast as it likes.
-        """
-        if not (self.scope.captures and self.rules.timings and self.scope.spec.widths):
-            return []
-        widths = anywhere(self.scope.axes, draw)
-        whole = self.scope.whole(widths)
-        return [Request(whole, False)] if whole is not None and may_wait(known, self.scope.member(widths)) else []
+    def _begun(self, start: int) -> Round:
+        """The round that begins after the first `start` records."""
+        records, known, length = self._records[:start], self._learn(start), self._length(start)
+        return Round(self.scope, self.rules, self.questions, self.round_questions, records, known, length)
 
     @lru_cache(maxsize=2)  # noqa: B019
     def _looked(self, start: int, count: int) -> Request | None:
         """A block that is timed to find the widths at which a kind is slow, by what is known now; None if none is."""
         slow = slow_blocks(self.scope.subjects, self.observations(count), self._learn(start).time)
-        chosen, looks = self._round(start)
-        later = (self.scope.net(request.workload) for request in chosen[looks.stop :])
-        known = {net[0] for net in (*self._failed(count), *later) if net is not None and len(net) == 1}
+        looks = self._round(start).looks
+        known = {net[0] for net in (*failed(self._records[:count]), *self._unlooked(start)) if len(net) == 1}
         draw, edges = random.Random(f"look:{self.scope.spec.name}:{count}"), (count - start - looks.start) % _AFAR > 0
         found = look(slow, known, list(self.scope.domains.values()), draw, edges=edges)
         return Request(self.scope.block(self.scope.kinds[found[0]], found[1]), False) if found else None
 
-    def _costs(self, count: int) -> dict[tuple[bool, bool], Cost]:
-        """What measuring takes, by whether it is of a whole and whether it is metered."""
-        spent: dict[tuple[bool, bool], list[tuple[float, float]]] = {
-            (whole, metered): [] for whole, metered in _MEASURED
-        }
-        waits = self.scope.spec.training.mode.waits
-        for net, record in self._records[:count]:
-            if (seen := observation(net, record, 0.0, waits)) is not None:
-                spent[len(net) > 1, isinstance(record, Measurement)].append((seen.time_s, record.cost_s))
-        return {(whole, metered): cost(own, _USUAL_COST[metered]) for (whole, metered), own in spent.items()}
+    @lru_cache(maxsize=2)  # noqa: B019
+    def _unlooked(self, start: int) -> tuple[Net, ...]:
+        """What a round measures without a look."""
+        chosen = self._round(start)
+        nets = (self.scope.net(request.workload) for request in chosen.requests[chosen.looks.stop :])
+        return tuple(net for net in nets if net is not None)
