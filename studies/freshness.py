@@ -137,7 +137,12 @@ TESTED = {
     ),
     "oracle": ("studies/oracle.py", "src/ampere_energy/fit/gp.py"),
     "counters": ("studies/counters.py", f"{METERS}/counters.py", f"{METERS}/rapl.py"),
-    "phases": ("studies/phases.py", f"{METERS}/trace.py"),
+    "phases": (
+        "studies/phases.py",
+        f"{METERS}/trace.py",
+        f"{METERS}/recorder.py",
+        "src/ampere_energy/measure/windows.py",
+    ),
     "kills": (
         "studies/kills.py",
         "src/ampere_energy/fit/campaign.py",

@@ -1,4 +1,7 @@
-"""A counter that ticks every 100 ms, read by a sampler, at random phases: does the stated interval hold the truth?"""
+"""A counter that ticks every 100 ms, read by a sampler, at random phases: does the stated interval hold the truth?
+
+Of windows of three ticks and more of any power, and of two whole ticks of steps that begin at a moment and then run on.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from itertools import pairwise
 
 from ampere_energy.errors import MeterError
 from ampere_energy.measure.meters import Reading
+from ampere_energy.measure.meters.recorder import LATE
 from ampere_energy.measure.meters.trace import Trace
+from ampere_energy.measure.windows import SETTLED_S
 
 TICK_S = 0.1
 
@@ -48,7 +53,10 @@ def sampled(draw: random.Random, energy: Callable[[float], float], seconds: floa
 
 def run(count: int, seed: int = 0) -> dict[str, float]:
     """The share of windows whose interval holds the true energy, and how wide the intervals are."""
-    draw = random.Random(seed)
+    return _windows(count, random.Random(seed)) | _whole_ticks(count, random.Random(seed))
+
+
+def _windows(count: int, draw: random.Random) -> dict[str, float]:
     inside, errors, widths, refused = 0, [], [], 0
     for _ in range(count):
         energy = power(draw)
@@ -71,4 +79,27 @@ def run(count: int, seed: int = 0) -> dict[str, float]:
         "median relative error": statistics.median(errors),
         "median relative half-width": statistics.median(widths),
         "short windows refused": refused / count,
+    }
+
+
+def _whole_ticks(count: int, draw: random.Random) -> dict[str, float]:
+    inside, errors, again = 0, [], 0
+    while len(errors) < count:
+        idle_w, busy_w, begun = 120.0, draw.uniform(130, 700), draw.uniform(1.5, 1.6)
+        trace = sampled(draw, lambda t, i=idle_w, b=busy_w, at=begun: i * min(t, at) + b * max(0.0, t - at), 4.0)
+        asked = begun + SETTLED_S
+        before = Trace(tuple(r for r in trace.readings if r.at_s < begun), (), TICK_S)
+        start, end = asked, before.next_tick(asked) + 2.15 * TICK_S
+        seen = Trace(tuple(r for r in trace.readings if r.at_s < end + LATE * TICK_S), (), TICK_S)
+        over = seen.steady(start, end, 2, end - start)
+        if over is None:  # the steps are run once more
+            again += 1
+            continue
+        low, high = over.interval_j
+        inside += low <= busy_w * (end - start) <= high
+        errors.append(abs(over.total_j / busy_w / (end - start) - 1))
+    return {
+        "two whole ticks: inside the stated interval": inside / count,
+        "two whole ticks: median relative error": statistics.median(errors),
+        "two whole ticks: run once more": again / (again + count),
     }

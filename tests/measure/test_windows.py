@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import chain, repeat
 
@@ -65,6 +66,16 @@ class FakeRecorder:
             EnergyOver((self.watts * (b - a),), 0.0, self.integrated and self.integrated * (b - a)) for a, b in spans
         ]
 
+    def steady(self, span: Span, ticks: int, seconds: float) -> EnergyOver | None:
+        """By a counter that ticks at multiples of its tick."""
+        tick_s = self.info.tick_s
+        if int(span[1] / tick_s + 1e-9) - math.ceil(span[0] / tick_s - 1e-9) < ticks:
+            return None
+        return self.over([(0.0, seconds)])[0]
+
+    def next_tick(self, after_s: float) -> float:
+        return math.ceil(after_s / self.info.tick_s) * self.info.tick_s
+
     def power_w(self, since_s: float) -> float | None:
         return self.watts
 
@@ -123,18 +134,71 @@ def test_the_steps_go_on_until_the_counter_has_ticked(tick_s: float, then_s: flo
     assert recorder.lag_s == pytest.approx(most_s, abs=0.01)
 
 
-def test_a_point_waits_for_a_steady_step_and_not_for_power() -> None:
-    class Blind(FakeRecorder):
-        def power_w(self, since_s: float) -> float | None:
-            raise AssertionError("power was looked at")
+class Blind(FakeRecorder):
+    def __init__(self) -> None:
+        super().__init__(tick_s=0.1)
 
-    begun_s = CLOCK.now_s
-    measure_windows(step(*(0.004 * 0.99**n for n in range(70))), Blind(tick_s=0.1), point_of(Blind(tick_s=0.1).info))
-    slow_s = CLOCK.now_s - begun_s
-    begun_s = CLOCK.now_s
-    measure_windows(step(), Blind(tick_s=0.1), point_of(Blind(tick_s=0.1).info))
-    assert CLOCK.now_s - begun_s == pytest.approx(0.2 + 0.3 + 0.13, abs=0.05)
-    assert slow_s > CLOCK.now_s - begun_s + 0.1
+    def power_w(self, since_s: float) -> float | None:
+        raise AssertionError("power was looked at")
+
+
+def test_a_point_of_short_steps_is_two_whole_ticks() -> None:
+    recorder = Blind()
+    took = []
+    for _ in range(20):
+        CLOCK.sleep(0.0237)
+        begun_s = CLOCK.now_s
+        (window,), doubts = measure_windows(step(), recorder, point_of(recorder.info))
+        took.append(CLOCK.now_s - begun_s)
+        assert window.energy_j == pytest.approx(100 * window.time_s)
+        assert window.time_s / window.iterations == pytest.approx(0.002)
+        assert window.time_s >= 0.2
+        assert not doubts
+    assert 0.25 < min(took) < 0.3
+    assert 0.3 < max(took) < 0.4, "the next tick may be a whole one away"
+
+
+def test_a_point_whose_ticks_differ_is_measured_again() -> None:
+    class Settling(Blind):
+        def over(self, spans: list[Span]) -> list[EnergyOver]:
+            self.asked += 1
+            error = 0.05 if self.asked <= self.late else 0.005
+            return [EnergyOver((100 * (b - a),), error * 100 * (b - a)) for a, b in spans]
+
+        late = 1
+
+    recorder = Settling()
+    _, doubts = measure_windows(step(), recorder, point_of(recorder.info))
+    assert recorder.asked == 2
+    assert not doubts
+    never = Settling()
+    never.late = 1000
+    (window,), doubts = measure_windows(step(), never, point_of(never.info))
+    assert 2 <= never.asked <= 4
+    assert doubts == ("not steady after 0.8 s",)
+    assert window.error_j == pytest.approx(0.05 * window.energy_j)
+
+
+@pytest.mark.parametrize("slow", [True, False], ids=["long steps", "a counter that stands still"])
+def test_other_points_are_windows_between_steps(slow: bool) -> None:
+    class Still(Blind):
+        def steady(self, span: Span, ticks: int, seconds: float) -> EnergyOver | None:
+            assert not slow, "few steps have no one power"
+            return None
+
+    recorder = Still()
+    (window,), _ = measure_windows(step(then_s=0.05 if slow else 0.002), recorder, point_of(recorder.info))
+    assert window.time_s == pytest.approx(0.3, abs=0.051)
+    assert window.energy_j == pytest.approx(100 * window.time_s)
+
+
+def test_a_point_of_long_steps_waits_for_them_to_be_steady() -> None:
+    procedure, took = point_of(Blind().info), []
+    for falling in ((), tuple(0.1 * 0.96**n for n in range(12))):
+        begun_s = CLOCK.now_s
+        measure_windows(step(*falling, then_s=0.04), Blind(), procedure)
+        took.append(CLOCK.now_s - begun_s)
+    assert took[1] > took[0] + 0.1
 
 
 def test_time_that_other_programs_took_is_left_out() -> None:

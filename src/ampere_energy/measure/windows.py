@@ -30,7 +30,7 @@ _REWARM_S = 0.2
 _AFTER = 1.3  # ticks: the next one, which an H200 shows some 20 ms late
 _LONG = 50  # ticks, in which half a tick is not worth steps that may take seconds
 _SHARED = 0.1
-_SETTLED_S = 0.045  # from when the meter is asked when it will tick; steps begin some milliseconds later
+SETTLED_S = 0.045  # from when the meter is asked when it will tick; steps begin some milliseconds later
 _SEEN = 0.15  # ticks, after which one is seen to have happened
 _CHUNK_S = 0.0125
 _SHORT = 8
@@ -125,7 +125,7 @@ def _briskly(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[tupl
     length_s = max(procedure.window_s, procedure.ticks * tick_s)
     give_up_s = time.monotonic() + procedure.warm_up_s
     while True:
-        settled_s = recorder.mark() + _SETTLED_S
+        settled_s = recorder.mark() + SETTLED_S
         next_s = recorder.next_tick(settled_s)
         per_step_s = _few(step, _CHUNK_S / 2)
         if per_step_s * _SHORT > length_s:
@@ -138,14 +138,14 @@ def _briskly(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[tupl
             step.repeat(chunk)
             marks.append(recorder.mark())
         first = next(i for i, mark in enumerate(marks) if mark >= settled_s)
-        span = marks[first], marks[-1]
-        over = recorder.steady(span, procedure.ticks)
+        lasted_s = marks[-1] - marks[first]
+        over = recorder.steady((settled_s, marks[-1]), procedure.ticks, lasted_s)
         steady = over is not None and over.error_j <= procedure.steady * over.total_j
         if steady or time.monotonic() > give_up_s:
             break
     if over is None:
         return None
-    window = _window(over, span[1] - span[0], chunk * (len(marks) - 1 - first))
+    window = _window(over, lasted_s, chunk * (len(marks) - 1 - first))
     return (window,), () if steady else (f"not steady after {procedure.warm_up_s:g} s",)
 
 

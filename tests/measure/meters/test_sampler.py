@@ -88,6 +88,11 @@ def test_several_meters_are_added_up(plug: str) -> None:
         end = recorder.mark()
         (over,) = recorder.over([(start + 0.3, end)])
         assert over.total_j == pytest.approx(80 * (end - start - 0.3), rel=0.03)
+        steady = recorder.steady((start + 0.3, end), 2, seconds=5.0)
+        assert steady is not None
+        assert steady.total_j == pytest.approx(80 * 5.0, rel=0.03)
+        assert recorder.steady((end + 10, end + 20), 2, seconds=5.0) is None
+        assert recorder.next_tick(end) == end  # they do not tick
     finally:
         recorder.close()
 

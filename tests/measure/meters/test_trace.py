@@ -20,6 +20,9 @@ def test_the_stated_interval_holds_the_truth() -> None:
     assert found["inside the stated interval"] >= 0.93  # 95 % over the study's 1,000
     assert found["short windows refused"] == 1.0
     assert found["median relative half-width"] < 0.01
+    assert found["two whole ticks: inside the stated interval"] >= 0.93
+    assert found["two whole ticks: median relative error"] < 0.01
+    assert found["two whole ticks: run once more"] < 0.02
 
 
 def test_a_steady_counter_is_exact_at_any_phase() -> None:
@@ -33,6 +36,49 @@ def test_a_steady_counter_is_exact_at_any_phase() -> None:
 def test_windows_shorter_than_three_ticks_are_refused() -> None:
     with pytest.raises(MeterError, match=r"too short for a counter that ticks every 0.1 s; measure for at least 0.3 s"):
         Trace(tuple(steady()), (), 0.1).over(1.0, 1.29)
+
+
+def begun(idle_w: float, busy_w: float, at_s: float) -> Trace:
+    """A counter whose power rises at a moment."""
+    readings = []
+    for i in range(600):
+        ticked_s = (i // 20) * 0.1
+        readings.append(Reading(i * 0.005, (idle_w * min(ticked_s, at_s) + busy_w * max(0.0, ticked_s - at_s),)))
+    return Trace(tuple(readings), (), 0.1)
+
+
+def test_what_runs_at_one_power_is_told_by_the_whole_ticks_in_it() -> None:
+    trace = begun(100.0, 400.0, at_s=1.05)
+    for start, end in ((1.09, 1.31), (1.07, 1.33), (1.19, 1.45)):
+        over = trace.steady(start, end, 2, 0.5)
+        assert over is not None
+        assert over.total_j == pytest.approx(400 * 0.5, rel=0.01)
+        assert 0 < over.error_j < 0.015 * over.total_j
+    assert trace.steady(1.11, 1.31, 2, 0.2) is None  # one whole tick, and parts of two
+    assert trace.steady(1.11, 1.31, 1, 0.2) is not None
+    assert Trace((), (), 0.1).steady(1.0, 2.0, 1, 1.0) is None
+
+
+def test_ticks_of_another_power_show_in_the_error() -> None:
+    trace = begun(100.0, 400.0, at_s=1.2)
+    over = trace.steady(1.08, 1.32, 2, 0.24)
+    assert over is not None
+    assert over.error_j == pytest.approx(0.5 * (400 - 100) * 0.24, rel=0.05), "half of what the two ticks differ by"
+
+
+def test_a_failed_reading_among_whole_ticks_is_an_error() -> None:
+    trace = Trace(tuple(steady()), (Fault(1.15, "GPU is lost"),), 0.1)
+    with pytest.raises(MeterError, match="GPU is lost"):
+        trace.steady(1.0, 1.4, 2, 0.4)
+    assert trace.steady(1.2, 1.6, 2, 0.4) is not None
+
+
+def test_when_a_counter_will_tick() -> None:
+    trace = Trace(tuple(steady(seconds=1.37)), (), 0.1)
+    assert trace.next_tick(1.42) == pytest.approx(1.5, abs=0.006)
+    assert trace.next_tick(2.03) == pytest.approx(2.1, abs=0.006)
+    assert Trace((), (), 0.1).next_tick(5.0) == 5.1
+    assert Trace((), (), 0.0).next_tick(5.0) == 5.0
 
 
 def late(*stalls: float) -> tuple[Reading, ...]:

@@ -13,6 +13,9 @@ from ampere_energy.measure.meters.cputime import CpuTimeMeter, open_meter
 from ampere_energy.measure.meters.sampler import SampledMeter
 from ampere_energy.measure.meters.trace import EnergyOver
 
+LATE = 0.3
+"""Ticks that a tick may be seen late by: a reading takes milliseconds, and now and then much longer."""
+
 Span = tuple[float, float]
 
 
@@ -29,8 +32,8 @@ class Recorder(Protocol):
         """The energy between two marks, for each pair; raises `MeterError` where it is not known."""
         ...
 
-    def steady(self, span: Span, ticks: int) -> EnergyOver | None:
-        """The energy between two marks of one power, by the ticks between them; None where these are too few."""
+    def steady(self, span: Span, ticks: int, seconds: float) -> EnergyOver | None:
+        """The energy of some seconds at the power of the ticks between two moments; None where these are too few."""
         ...
 
     def next_tick(self, after_s: float) -> float:
@@ -65,9 +68,9 @@ class ProcessRecorder:
         spent_j = [self._read[b] - self._read[a] for a, b in spans]
         return [EnergyOver((joules,), 0.0, cpu_s=joules / self._meter.watts_per_core) for joules in spent_j]
 
-    def steady(self, span: Span, ticks: int) -> EnergyOver | None:
-        """Differences of CPU time, which does not tick."""
-        return self.over([span])[0]
+    def steady(self, span: Span, ticks: int, seconds: float) -> EnergyOver | None:
+        """Nothing ticks."""
+        return None
 
     def next_tick(self, after_s: float) -> float:
         """At once."""
@@ -111,11 +114,17 @@ class SampledRecorder:
         traces = [meter.trace_over(spans[0][0], spans[-1][1]) for meter in self._meters]
         return [_sum([trace.over(start_s, end_s) for trace in traces]) for start_s, end_s in spans]
 
-    def steady(self, span: Span, ticks: int) -> EnergyOver | None:
-        """Energies by the whole ticks of each counter."""
-        parts = [meter.trace_around(span[0]).steady(*span, ticks) for meter in self._meters]
-        told = [part for part in parts if part is not None]
-        return _sum(told) if len(told) == len(parts) else None
+    def steady(self, span: Span, ticks: int, seconds: float) -> EnergyOver | None:
+        """Energies by the whole ticks of each counter, the last of which may be seen a moment later."""
+        patience_s = time.monotonic() + LATE * self.info.tick_s
+        while True:
+            parts = [meter.trace_around(span[0]).steady(*span, ticks, seconds) for meter in self._meters]
+            told = [part for part in parts if part is not None]
+            if len(told) == len(parts):
+                return _sum(told)
+            if time.monotonic() > patience_s:
+                return None
+            time.sleep(0.005)
 
     def next_tick(self, after_s: float) -> float:
         """When the slowest counter will have ticked."""

@@ -109,8 +109,8 @@ class Trace:
             raise MeterError(f"the meter gave no reading{cause}")
         return EnergyOver(tuple(energies), math.sqrt(variance), self._integrated(start_s, end_s))
 
-    def steady(self, start_s: float, end_s: float, ticks: int) -> EnergyOver | None:
-        """The energy between two moments of one power, by the whole ticks between them; None for fewer than so many.
+    def steady(self, start_s: float, end_s: float, ticks: int, seconds: float) -> EnergyOver | None:
+        """The energy of some seconds at the power of the whole ticks between two moments; None for too few ticks.
 
         Its error is how single ticks differ, or when they happened, whichever is more.
 
@@ -129,8 +129,8 @@ class Trace:
             powers = [_power(inside, i) for i in range(len(inside) - 1)]
             spread_w = statistics.stdev(powers) / math.sqrt(len(powers)) if len(powers) > 1 else 0.0
             timing_w = power_w * math.hypot(first.give_s, last.give_s) / math.sqrt(3) / span_s
-            energies.append(power_w * (end_s - start_s))
-            variance += (max(spread_w, timing_w) * (end_s - start_s)) ** 2
+            energies.append(power_w * seconds)
+            variance += (max(spread_w, timing_w) * seconds) ** 2
         return EnergyOver(tuple(energies), math.sqrt(variance)) if energies else None
 
     def next_tick(self, after_s: float) -> float:
