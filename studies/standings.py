@@ -199,14 +199,14 @@ def costs(sets: Sets) -> list[str]:
 
 
 def errors(sets: Sets) -> list[str]:
-    """Mean errors over all settings, the paper's and ours."""
+    """Mean errors: the paper's over its devices, and of ours the median setting's, the least and the largest."""
     rows = [
         f"| mean error | the paper, five devices | {' | '.join(_OURS.values())} |",
         f"|---|---|{'---|' * len(_OURS)}",
     ]
     shown = {"flops": "in proportion to FLOPs", "paper": "the paper's method", "ampere": "AMPERE", "refined": "refined"}
     for method, label in shown.items():
-        cells = [_mean(of_plan(plan, sets).values(), method) for plan in _OURS]
+        cells = [_middle(of_plan(plan, sets).values(), method) for plan in _OURS]
         rows.append(f"| {label} | {PAPER_ERRORS.get(method, '–')} | {' | '.join(cells)} |")
     return rows
 
@@ -229,6 +229,8 @@ def _seconds(label: str, seconds: Iterable[float | None]) -> str:
     return f"| {label} | {' | '.join('–' if s is None else f'{s:.0f} s' for s in seconds)} |"
 
 
-def _mean(sets: Iterable[dict[str, Any]], method: str) -> str:
-    known = list(_known(sets, method))
-    return f"{percent(statistics.fmean(known))} ({len(known)} settings)" if known else "–"
+def _middle(sets: Iterable[dict[str, Any]], method: str) -> str:
+    known = sorted(_known(sets, method))
+    if not known:
+        return "–"
+    return f"{percent(statistics.median(known))} ({100 * known[0]:.1f} to {100 * known[-1]:.1f}, {len(known)} settings)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from studies import additive, claims, kills, lab, search, tables
 from studies.freshness import RESULTS, ROOT, TESTED, fingerprint
 from studies.kernels_on_gpu import DRAWN, SLOW_MS, by_fill, by_hidden, recorded
 from studies.rules import CHANCE
+from studies.standings import bars, of_plan
 
 
 @pytest.mark.parametrize("name", TESTED)
@@ -28,6 +30,25 @@ def test_the_pages_say_in_words_what_is_recorded() -> None:
     pages = {name: " ".join((ROOT / name).read_text().split()) for name in {claim.page for claim in said}}
     assert [claim for claim in said if claim.words not in pages[claim.page]] == [], "these words are not on the page"
     assert len(said) > 20
+
+
+def test_what_is_asked_on_a_card_is_reached() -> None:
+    sets = of_plan("h200", json.loads(RESULTS.read_text())["evaluation"]["result"])
+    assert len(sets) == 32
+    inside = []
+    for name, found in sets.items():
+        scores, asked = found["scores"], bars(found)
+        own = scores["ampere"]
+        inside.append(own["coverage"])
+        assert own["mape"] <= asked.error, name
+        assert found["wall_s"] <= asked.wall_s, name
+        assert own["mape"] <= 0.5 * scores["flops"]["mape"], name
+        if asked.rank is not None:  # else what refining saw of the host was true at that moment, and the page says so
+            assert scores["refined"]["mape"] <= asked.refined, name
+            assert own["spearman"] >= asked.rank, name
+            rivals = ("flops", "flops_affine", "flops_bytes", "neuralpower")
+            assert own["mape"] < min(scores[method]["mape"] for method in rivals), name
+    assert 0.85 <= statistics.fmean(inside) <= 0.95
 
 
 def test_the_committed_study_holds() -> None:
