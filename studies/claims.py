@@ -33,7 +33,7 @@ def claims(results: dict[str, Any]) -> Iterator[Claim]:
     card, cpu = of_plan("h200", sets), of_plan("cpu", sets)
     for words in (*_recorded(card, cpu), *_missed(card), *_run20(card)):
         yield Claim("docs/evaluation.md", words)
-    for words in _readme(card, cpu, results["cards"]["result"]):
+    for words in (*_readme(card, cpu, results["cards"]["result"]), _batches(results["batches"]["result"])):
         yield Claim("README.md", words)
     for words in _company():
         yield Claim("docs/decisions/036-two-ticks.md", words)
@@ -81,6 +81,15 @@ def _missed(card: Sets) -> Iterator[str]:
     waiting = {name: found for name, found in card.items() if _waits(found)}
     ours, bytes_ = _errors(waiting, "ampere", 1), _errors(waiting, "flops_bytes", 1)
     yield f"({bytes_} % on the four sets, AMPERE {ours} %)"
+
+
+def _batches(rows: list[dict[str, Any]]) -> str:
+    by_batch: dict[int, list[float]] = {128: [], 512: []}
+    for row in rows:
+        if {row["from"], row["to"]} == by_batch.keys():
+            by_batch[row["to"]].append(100 * row["error"])
+    low, high = sorted(map(statistics.fmean, by_batch.values()))
+    return f"{low:.0f} to {high:.0f} % off at a quarter or four times a profile's batch"
 
 
 def _company() -> Iterator[str]:

@@ -13,12 +13,14 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from ampere_energy.errors import MeterError
+from ampere_energy.measure.measurement import POINT
 from ampere_energy.measure.meters import Reading
 from ampere_energy.measure.meters.recorder import LATE
 from ampere_energy.measure.meters.trace import Trace
 from ampere_energy.measure.windows import SETTLED_S
 
 TICK_S = 0.1
+STEADY = POINT.steady
 
 
 def power(draw: random.Random) -> Callable[[float], float]:
@@ -83,23 +85,27 @@ def _windows(count: int, draw: random.Random) -> dict[str, float]:
 
 
 def _whole_ticks(count: int, draw: random.Random) -> dict[str, float]:
-    inside, errors, again = 0, [], 0
+    inside, errors, apart, late = 0, [], 0, 0
     while len(errors) < count:
-        idle_w, busy_w, begun = 120.0, draw.uniform(130, 700), draw.uniform(1.5, 1.6)
+        idle_w, busy_w, asked = 120.0, draw.uniform(130, 700), draw.uniform(1.5, 1.6)
+        begun = asked + draw.uniform(0.003, 0.01)
         trace = sampled(draw, lambda t, i=idle_w, b=busy_w, at=begun: i * min(t, at) + b * max(0.0, t - at), 4.0)
-        asked = begun + SETTLED_S
-        before = Trace(tuple(r for r in trace.readings if r.at_s < begun), (), TICK_S)
-        start, end = asked, before.next_tick(asked) + 2.15 * TICK_S
+        start = begun + SETTLED_S
+        before = Trace(tuple(r for r in trace.readings if r.at_s < asked), (), TICK_S)
+        end = before.next_tick(start) + 2.15 * TICK_S
         seen = Trace(tuple(r for r in trace.readings if r.at_s < end + LATE * TICK_S), (), TICK_S)
         over = seen.steady(start, end, 2, end - start)
-        if over is None:  # the steps are run once more
-            again += 1
-            continue
-        low, high = over.interval_j
-        inside += low <= busy_w * (end - start) <= high
-        errors.append(abs(over.total_j / busy_w / (end - start) - 1))
+        if over is None:  # measured in another way
+            late += 1
+        elif over.error_j > STEADY * over.total_j:  # the steps are run once more
+            apart += 1
+        else:
+            low, high = over.interval_j
+            inside += low <= busy_w * (end - start) <= high
+            errors.append(abs(over.total_j / busy_w / (end - start) - 1))
     return {
         "two whole ticks: inside the stated interval": inside / count,
         "two whole ticks: median relative error": statistics.median(errors),
-        "two whole ticks: run once more": again / (again + count),
+        "two whole ticks: too far apart": apart / (apart + late + count),
+        "two whole ticks: seen too late": late / (apart + late + count),
     }

@@ -17,7 +17,7 @@ from ampere_energy.fit.guide import Offer, best
 from ampere_energy.fit.guided import ROUND, Guided
 from ampere_energy.fit.host import Host
 from ampere_energy.fit.points import drawn
-from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.profile import MOST_POINTS, Profile
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.fit.slow import slow_blocks
 from ampere_energy.measure.devices.simulated import SimulatedDevice
@@ -46,6 +46,24 @@ class Costly(SimulatedDevice):
         return replace(super().time(workload), cost_s=0.1)
 
 
+class Cheap(SimulatedDevice):
+    """A metering takes an eighth of a second, a timing as long."""
+
+    def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+        return replace(super().measure(workload, procedure), cost_s=0.125)
+
+    def time(self, workload: Workload) -> Timing:
+        return replace(super().time(workload), cost_s=0.125)
+
+
+def test_a_campaign_ends_before_its_profile_is_too_large_to_be_read() -> None:
+    campaign = Guided(spec_of("lenet5"), None, Rules(precision=1e-6, budget_s=1e9), captures=False)
+    once = SimulatedDevice().time(campaign.opening.requests[0].workload)
+    while not campaign._used_up():
+        assert campaign.tell(once)
+    assert len(campaign._records) + 500 < MOST_POINTS < len(campaign._records) + 600
+
+
 def test_every_kind_is_timed_and_metered_and_whole_members_too() -> None:
     learnt = profile(spec_of("lenet5"), device=SimulatedDevice(0.01), rules=Rules(points=3))
     nets = learnt.nets
@@ -67,6 +85,12 @@ def test_each_end_condition() -> None:
     meterings = sum(o.energy_j is not None for o in limited.nets.observations)
     assert meterings == 4 * 4 or len(limited.nets.observations) - meterings == 5 * 4 * 4  # lenet5 has four kinds
     assert 38 <= timed.profile_s <= 44
+    cheap = profile(spec, device=Cheap(**ROUGH), rules=Rules(precision=1e-6, budget_s=20.0))
+    assert cheap.nets is not None
+    assert sum(o.energy_j is not None for o in cheap.nets.observations) > 16 * 4, "a budget alone limits meterings"
+    both = profile(spec, device=Cheap(**ROUGH), rules=Rules(points=5, precision=1e-6, budget_s=20.0))
+    assert both.nets is not None
+    assert sum(o.energy_j is not None for o in both.nets.observations) == 5 * 4
     tight = profile(spec, device=Costly(0.01), rules=Rules(budget_s=1.0))
     assert tight.complete  # what every kind needs is measured all the same
 

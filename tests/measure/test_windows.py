@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain, repeat
 
@@ -18,8 +18,9 @@ from ampere_energy.measure.measurement import (
     point_of,
     relative_interval,
 )
+from ampere_energy.measure.meters import Reading
 from ampere_energy.measure.meters.recorder import Span
-from ampere_energy.measure.meters.trace import EnergyOver
+from ampere_energy.measure.meters.trace import EnergyOver, Trace
 from ampere_energy.measure.step import Step
 from ampere_energy.measure.windows import idle_w, judge, measure_windows, second_opinion
 
@@ -67,14 +68,10 @@ class FakeRecorder:
         ]
 
     def steady(self, span: Span, ticks: int, seconds: float) -> EnergyOver | None:
-        """By a counter that ticks at multiples of its tick."""
-        tick_s = self.info.tick_s
-        if int(span[1] / tick_s + 1e-9) - math.ceil(span[0] / tick_s - 1e-9) < ticks:
-            return None
-        return self.over([(0.0, seconds)])[0]
+        raise AssertionError("no point is asked for")
 
     def next_tick(self, after_s: float) -> float:
-        return math.ceil(after_s / self.info.tick_s) * self.info.tick_s
+        raise AssertionError("no point is asked for")
 
     def power_w(self, since_s: float) -> float | None:
         return self.watts
@@ -134,70 +131,182 @@ def test_the_steps_go_on_until_the_counter_has_ticked(tick_s: float, then_s: flo
     assert recorder.lag_s == pytest.approx(most_s, abs=0.01)
 
 
-class Blind(FakeRecorder):
-    def __init__(self) -> None:
-        super().__init__(tick_s=0.1)
+IDLE_W = 120.0
+
+
+class Counter:
+    """A counter that ticks every 100 ms and is read every 5, of a device that is idle but for its steps.
+
+    Args:
+        tick_s: how often it ticks.
+        asking_s: what asking it takes.
+        read_s: how often it is read.
+    """
+
+    def __init__(self, tick_s: float = 0.1, asking_s: float = 0.005, read_s: float = 0.005) -> None:
+        self.info = MeterInfo("counter", Provenance.MEASURED, ("gpu",), tick_s)
+        self.asking_s, self.read_s = asking_s, read_s
+        self.busy: list[tuple[float, float, float]] = []
+        self.begun_s = CLOCK.now_s
+        self.asked = 0
+        CLOCK.sleep(2.03)
+
+    def step(self, *first: tuple[float, float], then_s: float = 0.002, watts: float = 400.0) -> Step:
+        """Steps of some seconds and watts each, then all alike."""
+        lasting = chain(first, repeat((then_s, watts)))
+
+        def run() -> None:
+            seconds, power = next(lasting)
+            start_s = CLOCK.now_s
+            CLOCK.sleep(seconds)
+            if self.busy and self.busy[-1][1:] == (start_s, power):
+                start_s = self.busy.pop()[0]
+            self.busy.append((start_s, CLOCK.now_s, power))
+
+        return Step(run, torch.nn.Identity(), torch.device("cpu"))
+
+    def joules(self, moment_s: float) -> float:
+        more = sum(
+            (w - IDLE_W) * max(0.0, min(moment_s, end) - start) for start, end, w in self.busy if start < moment_s
+        )
+        return IDLE_W * (moment_s - self.begun_s) + more
+
+    def trace(self, since_s: float) -> Trace:
+        CLOCK.sleep(self.asking_s)
+        self.asked += 1
+        tick_s, first = self.info.tick_s, max(since_s - 11 * self.info.tick_s, self.begun_s)
+        moments = [first + i * self.read_s for i in range(int((CLOCK.now_s - first) / self.read_s) + 1)]
+        return Trace(tuple(Reading(m, (self.joules(m - m % tick_s),)) for m in moments), (), tick_s)
+
+    def mark(self) -> float:
+        return CLOCK.now_s
+
+    def over(self, spans: list[Span]) -> list[EnergyOver]:
+        return [EnergyOver((self.joules(b) - self.joules(a),), 0.0) for a, b in spans]
+
+    def steady(self, span: Span, ticks: int, seconds: float) -> EnergyOver | None:
+        return self.trace(span[0]).steady(*span, ticks, seconds)
+
+    def next_tick(self, after_s: float) -> float:
+        return self.trace(CLOCK.now_s).next_tick(after_s)
 
     def power_w(self, since_s: float) -> float | None:
         raise AssertionError("power was looked at")
 
+    def close(self) -> None:
+        pass
 
-def test_a_point_of_short_steps_is_two_whole_ticks() -> None:
-    recorder = Blind()
+
+def metered(recorder: Counter, step: Step) -> tuple[Window, tuple[str, ...], float]:
+    """A campaign's point: its window, doubts and seconds."""
+    begun_s = CLOCK.now_s
+    (window,), doubts = measure_windows(step, recorder, point_of(recorder.info))
+    return window, doubts, CLOCK.now_s - begun_s
+
+
+def watts(window: Window) -> float:
+    return window.energy_j / window.time_s
+
+
+@pytest.mark.parametrize("then_s", [0.0002, 0.002, 0.011, 0.024])
+def test_a_point_of_short_steps_is_two_whole_ticks(then_s: float) -> None:
     took = []
-    for _ in range(20):
-        CLOCK.sleep(0.0237)
-        begun_s = CLOCK.now_s
-        (window,), doubts = measure_windows(step(), recorder, point_of(recorder.info))
-        took.append(CLOCK.now_s - begun_s)
-        assert window.energy_j == pytest.approx(100 * window.time_s)
-        assert window.time_s / window.iterations == pytest.approx(0.002)
+    for phase in range(12):
+        recorder = Counter()
+        CLOCK.sleep(0.0137 * phase)
+        window, doubts, seconds = metered(recorder, recorder.step(then_s=then_s))
+        took.append(seconds)
+        assert watts(window) == pytest.approx(400, rel=0.02)
+        assert window.time_s / window.iterations == pytest.approx(then_s)
         assert window.time_s >= 0.2
         assert not doubts
-    assert 0.25 < min(took) < 0.3
-    assert 0.3 < max(took) < 0.4, "the next tick may be a whole one away"
+    assert 0.24 < min(took) < 0.34
+    assert max(took) < 0.47, "the next tick may be a whole one away"
 
 
-def test_a_point_whose_ticks_differ_is_measured_again() -> None:
-    class Settling(Blind):
-        def over(self, spans: list[Span]) -> list[EnergyOver]:
-            self.asked += 1
-            error = 0.05 if self.asked <= self.late else 0.005
-            return [EnergyOver((100 * (b - a),), error * 100 * (b - a)) for a, b in spans]
-
-        late = 1
-
-    recorder = Settling()
-    _, doubts = measure_windows(step(), recorder, point_of(recorder.info))
-    assert recorder.asked == 2
+@pytest.mark.parametrize("first_s", [0.3, 0.7, 3.0, 30.0])
+def test_a_first_step_may_take_as_long_as_it_likes(first_s: float) -> None:
+    """It compiles, at the power of a device that waits."""
+    recorder = Counter()
+    window, doubts, seconds = metered(recorder, recorder.step((first_s, IDLE_W + 1)))
+    assert watts(window) == pytest.approx(400, rel=0.02)
     assert not doubts
-    never = Settling()
-    never.late = 1000
-    (window,), doubts = measure_windows(step(), never, point_of(never.info))
-    assert 2 <= never.asked <= 4
+    assert seconds < first_s + 0.45
+
+
+@pytest.mark.parametrize("asking_s", [0.05, 0.1, 0.3])
+def test_a_meter_that_answers_late_is_no_part_of_it(asking_s: float) -> None:
+    for phase in range(10):
+        recorder = Counter(asking_s=asking_s)
+        CLOCK.sleep(0.01 * phase)
+        window, _, _ = metered(recorder, recorder.step())
+        assert watts(window) == pytest.approx(400, rel=0.02)
+
+
+def test_power_that_is_late_is_waited_for() -> None:
+    took = []
+    for phase in range(20):
+        recorder = Counter()
+        CLOCK.sleep(0.005 * phase)
+        window, doubts, seconds = metered(recorder, recorder.step(*[(0.002, 300.0)] * 75))  # 0.15 s
+        assert watts(window) == pytest.approx(400, rel=0.02)
+        assert not doubts
+        took.append(seconds)
+    assert 0.5 < min(took) <= max(took) < 0.8, "they ran once more"
+
+
+def test_power_that_swings_is_doubted() -> None:
+    recorder = Counter()
+    swinging = [(0.002, 400.0 + 150.0 * (n // 50 % 2)) for n in range(2000)]
+    window, doubts, seconds = metered(recorder, recorder.step(*swinging))
     assert doubts == ("not steady after 0.8 s",)
-    assert window.error_j == pytest.approx(0.05 * window.energy_j)
+    assert seconds < 1.4
+    assert window.error_j > 0.02 * window.energy_j
 
 
-@pytest.mark.parametrize("slow", [True, False], ids=["long steps", "a counter that stands still"])
-def test_other_points_are_windows_between_steps(slow: bool) -> None:
-    class Still(Blind):
-        def steady(self, span: Span, ticks: int, seconds: float) -> EnergyOver | None:
-            assert not slow, "few steps have no one power"
-            return None
+def test_a_step_time_that_falls_is_waited_for() -> None:
+    recorder = Counter()
+    falling = [(0.002 - 0.001 * n / 400, 400.0) for n in range(400)]  # 0.6 s
+    window, doubts, _ = metered(recorder, recorder.step(*falling, then_s=0.001))
+    assert window.time_s / window.iterations == pytest.approx(0.001, rel=0.02)
+    assert not doubts
 
-    recorder = Still()
-    (window,), _ = measure_windows(step(then_s=0.05 if slow else 0.002), recorder, point_of(recorder.info))
-    assert window.time_s == pytest.approx(0.3, abs=0.051)
-    assert window.energy_j == pytest.approx(100 * window.time_s)
+
+@pytest.mark.parametrize("stall_s", [0.25, 0.4, 2.0])
+def test_steps_that_something_held_up_are_measured_all_the_same(stall_s: float) -> None:
+    recorder = Counter()
+    stalled = [*[(0.002, 400.0)] * 12, (stall_s, IDLE_W + 1)]
+    window, _, _ = metered(recorder, recorder.step(*stalled))
+    assert window.time_s / window.iterations == pytest.approx(0.002)
+    assert watts(window) == pytest.approx(400, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("recorder", "then_s", "window_s"),
+    [
+        (lambda: Counter(), 0.05, 0.3),
+        (lambda: Counter(tick_s=0.001, read_s=0.0023), 0.002, 0.18),
+        (lambda: Counter(tick_s=1.0), 0.002, 3.0),
+        (lambda: Counter(read_s=0.06), 0.002, 0.3),
+    ],
+    ids=["long steps", "quick ticks", "slow ticks", "ticks that are not seen closely"],
+)
+def test_other_points_are_windows_between_steps(
+    recorder: Callable[[], Counter], then_s: float, window_s: float
+) -> None:
+    counter = recorder()
+    window, doubts, _ = metered(counter, counter.step(then_s=then_s))
+    assert window.time_s == pytest.approx(window_s, abs=0.051)
+    assert watts(window) == pytest.approx(400)
+    assert not doubts
+    assert counter.asked <= 2
 
 
 def test_a_point_of_long_steps_waits_for_them_to_be_steady() -> None:
-    procedure, took = point_of(Blind().info), []
-    for falling in ((), tuple(0.1 * 0.96**n for n in range(12))):
-        begun_s = CLOCK.now_s
-        measure_windows(step(*falling, then_s=0.04), Blind(), procedure)
-        took.append(CLOCK.now_s - begun_s)
+    took = []
+    for falling in ((), tuple((0.1 * 0.96**n, 400.0) for n in range(12))):
+        recorder = Counter()
+        took.append(metered(recorder, recorder.step(*falling, then_s=0.04))[2])
     assert took[1] > took[0] + 0.1
 
 

@@ -21,6 +21,7 @@ from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.opening import opening
 from ampere_energy.fit.points import anywhere, rounded
+from ampere_energy.fit.profile import MOST_POINTS
 from ampere_energy.fit.rounds import Chosen, Round, failed
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.fit.scope import Scope
@@ -49,6 +50,7 @@ _GROWTH = 1.5
 _TIMED = 128
 _STEPS, _LEARNT_FROM = 25, 320
 """While measuring, hyperparameters are learnt in fewer steps, from fewer timings: the device waits meanwhile."""
+_LATER = 512
 _AFAR = 4
 """Of so many looks for slow widths one is far from known boxes, also while these have edges that are not known."""
 
@@ -165,7 +167,12 @@ class Guided:
         return ROUND * max(1, self._timed[start] // _TIMED)
 
     def _used_up(self) -> bool:
-        """Whether as many networks were metered as the rules allow, or timed, where no budget limits that."""
+        """Whether as many networks were metered as the rules allow, or timed, where no budget limits that.
+
+        Or as many as a profile can be made of, with room for some that are measured later.
+        """
+        if len(self._records) >= MOST_POINTS - _LATER:
+            return True
         most = self._most
         timed = self.rules.budget_s is None and self._timed[-1] >= _TIMINGS * self.rules.most * len(self.scope.kinds)
         return timed or (most is not None and self._meterings >= most)

@@ -51,8 +51,8 @@ class Procedure:
         window_s: the least length of a window.
         warm_up_s: the longest warm-up, but at least two looks at step time and power; 0 for none.
         steady: the warm-up ends when step time and power change by less than this share.
-        brisk: no look at power while warming up; and, of steps that are short beside the counter's ticks, one window,
-            begun as soon as the next tick and worth the whole ticks that are in it.
+        brisk: no look at power while warming up; and, of steps that are short beside the ticks of a counter that ticks
+            some times a second, one window, begun with the next tick and worth the whole ticks that are in it.
         target: windows are added until the 95 % confidence interval is within this share of the value …
         budget_s: … or until the windows have taken this long.
         deadline_s: when to give the measurement up.
@@ -229,7 +229,7 @@ def point_of(meter: MeterInfo) -> Procedure:
     """How a campaign's point is measured: where the meter ticks, windows are long already, and one is enough.
 
     On an H200 power is what it stays from the first whole tick on that begins 30 ms after the steps do, and powers of
-    one network measured again differ by half a percent, while its neighbours' differ by ten.
+    one network measured again differ by a percent, while its neighbours' differ by ten.
     """
     return replace(POINT, windows=1, ticks=2, warm_up_s=0.8, brisk=True) if meter.tick_s else POINT
 

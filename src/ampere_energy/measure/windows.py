@@ -30,9 +30,11 @@ _REWARM_S = 0.2
 _AFTER = 1.3  # ticks: the next one, which an H200 shows some 20 ms late
 _LONG = 50  # ticks, in which half a tick is not worth steps that may take seconds
 _SHARED = 0.1
-SETTLED_S = 0.045  # from when the meter is asked when it will tick; steps begin some milliseconds later
+SETTLED_S = 0.03  # after the steps began
 _SEEN = 0.15  # ticks, after which one is seen to have happened
 _CHUNK_S = 0.0125
+_TICKS_S = (0.05, 0.2)
+"""Counters whose ticks are worth waiting for: of shorter ones a window has many, and long ones stay long."""
 _SHORT = 8
 """So many steps in a window make one power; of fewer it would depend on which parts of them are in."""
 _OPINION_S = 2.0  # power readings lag the counter; over a shorter span they may differ without a fault
@@ -122,36 +124,44 @@ def idle_w(recorder: Recorder, seconds: float) -> float:
 def _briskly(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[tuple[Window, ...], tuple[str, ...]] | None:
     """One window, worth the whole ticks in it; None of long steps, and where the counter does not tick as it should."""
     tick_s = recorder.info.tick_s
-    length_s = max(procedure.window_s, procedure.ticks * tick_s)
+    length_s = procedure.ticks * tick_s
+    step.repeat(1)  # the first one compiles, and takes as long as it likes
+    if not _TICKS_S[0] <= tick_s <= _TICKS_S[1]:
+        return None
     give_up_s = time.monotonic() + procedure.warm_up_s
     while True:
-        settled_s = recorder.mark() + SETTLED_S
-        next_s = recorder.next_tick(settled_s)
+        next_s = recorder.next_tick(recorder.mark())
+        begun_s = recorder.mark()
         per_step_s = _few(step, _CHUNK_S / 2)
         if per_step_s * _SHORT > length_s:
             return None
-        chunk = max(1, round(_CHUNK_S / per_step_s))
-        marks = [recorder.mark()]
-        late = max(0, math.ceil((marks[0] - next_s) / tick_s))
-        until_s = next_s + late * tick_s + length_s + _SEEN * tick_s
-        while marks[-1] < until_s:
+        chunk, marks = max(1, round(_CHUNK_S / per_step_s)), [recorder.mark()]
+        settled_s = max(begun_s + SETTLED_S, marks[0])
+        next_s += tick_s * max(0, math.ceil((settled_s - next_s) / tick_s))
+        while marks[-1] < next_s + length_s + _SEEN * tick_s:
             step.repeat(chunk)
             marks.append(recorder.mark())
-        first = next(i for i, mark in enumerate(marks) if mark >= settled_s)
-        lasted_s = marks[-1] - marks[first]
+        settled = [mark for mark in marks if mark >= settled_s]
+        lasted_s = settled[-1] - settled[0]
         over = recorder.steady((settled_s, marks[-1]), procedure.ticks, lasted_s)
-        steady = over is not None and over.error_j <= procedure.steady * over.total_j
+        if over is None or len(settled) < _SHORT:  # something else held the steps up, or the meter
+            return None
+        steady = over.error_j <= procedure.steady * over.total_j and _even(settled, procedure.steady)
         if steady or time.monotonic() > give_up_s:
-            break
-    if over is None:
-        return None
-    window = _window(over, lasted_s, chunk * (len(marks) - 1 - first))
-    return (window,), () if steady else (f"not steady after {procedure.warm_up_s:g} s",)
+            window = _window(over, lasted_s, chunk * (len(settled) - 1))
+            return (window,), () if steady else (f"not steady after {procedure.warm_up_s:g} s",)
+
+
+def _even(marks: Sequence[float], steady: float) -> bool:
+    """Whether chunks of steps take as long in the second half as in the first."""
+    middle = len(marks) // 2
+    first = (marks[middle] - marks[0]) / middle
+    second = (marks[-1] - marks[middle]) / (len(marks) - 1 - middle)
+    return abs(second - first) <= steady * first
 
 
 def _few(step: Step, least_s: float) -> float:
-    """Seconds of one step, from as many as take so long, after a first one."""
-    step.repeat(1)
+    """Seconds of one step, from as many as take so long."""
     count = 1
     while True:
         start_s = time.monotonic()

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from ampere_energy.errors import MeterError, RequestError
-from ampere_energy.measure.measurement import Provenance
-from ampere_energy.measure.meters import meter_names, open_meter, survey
+from ampere_energy.measure.measurement import MeterInfo, Provenance
+from ampere_energy.measure.meters import Reading, meter_names, open_meter, survey
 from ampere_energy.measure.meters.cputime import CpuTimeMeter
 from ampere_energy.measure.meters.recorder import ProcessRecorder, SampledRecorder, open_recorder
 from ampere_energy.measure.meters.sampler import SampledMeter
+from ampere_energy.measure.meters.trace import Trace
 from ampere_energy.measure.step import training_step
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode
@@ -62,6 +63,7 @@ def test_a_sampler_that_died_is_noticed(plug: str) -> None:
 def test_the_sampler_leaves_with_its_parent(plug: str) -> None:
     program = f"""
 from ampere_energy.measure.meters.sampler import SampledMeter
+from ampere_energy.measure.meters.trace import Trace
 import os
 print(SampledMeter({plug!r})._process.pid, flush=True)
 os._exit(0)
@@ -88,13 +90,36 @@ def test_several_meters_are_added_up(plug: str) -> None:
         end = recorder.mark()
         (over,) = recorder.over([(start + 0.3, end)])
         assert over.total_j == pytest.approx(80 * (end - start - 0.3), rel=0.03)
-        steady = recorder.steady((start + 0.3, end), 2, seconds=5.0)
-        assert steady is not None
-        assert steady.total_j == pytest.approx(80 * 5.0, rel=0.03)
-        assert recorder.steady((end + 10, end + 20), 2, seconds=5.0) is None
+        assert recorder.steady((start + 0.3, end), 2, seconds=5.0) is None  # they are read as seldom as they change
         assert end <= recorder.next_tick(end) <= end + recorder.info.tick_s
     finally:
         recorder.close()
+
+
+class Sampled:
+    """A sampler of a counter at some watts, whose last readings come later."""
+
+    def __init__(self, watts: float, tick_s: float, until_s: list[float]) -> None:
+        self.info = MeterInfo("counter", Provenance.MEASURED, ("gpu",), tick_s)
+        self.watts, self.until_s = watts, until_s
+
+    def trace_around(self, moment_s: float) -> Trace:
+        until_s = self.until_s.pop(0) if len(self.until_s) > 1 else self.until_s[0]
+        readings = [0.001 * i for i in range(int(until_s / 0.001))]
+        tick_s = self.info.tick_s
+        return Trace(tuple(Reading(t, (self.watts * (t - t % tick_s),)) for t in readings), (), tick_s)
+
+
+def test_whole_ticks_of_several_counters_are_added_up_once_they_are_seen() -> None:
+    slow, quick = Sampled(300.0, 0.1, [1.25, 1.28, 1.35]), Sampled(50.0, 0.02, [1.35])
+    recorder = SampledRecorder([slow, quick])  # type: ignore[list-item]
+    found = recorder.steady((1.05, 1.32), 2, seconds=2.0)
+    assert found is not None
+    assert found.total_j == pytest.approx(2 * 350, rel=0.02)
+    assert slow.until_s == [1.35], "asked again until the last tick was seen"
+    assert recorder.next_tick(2.03) == pytest.approx(2.1, abs=0.01)
+    never = SampledRecorder([Sampled(300.0, 0.1, [1.25]), quick])  # type: ignore[list-item]
+    assert never.steady((1.05, 1.32), 2, seconds=2.0) is None
 
 
 def test_the_modelled_meter_is_read_in_place() -> None:

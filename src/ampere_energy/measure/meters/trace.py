@@ -32,6 +32,7 @@ LEAST_TICKS = 3
 _Z95 = 1.96
 NEIGHBOURS = 10
 _IRREGULAR = 0.02  # of a tick, by which it may be early or late
+_CLOSELY = 10  # readings a tick
 _UNIFORM_OF_IQR = 1.6
 """Half the width of a uniform distribution that scatters as a median does, × √n, in distances of the quartiles."""
 
@@ -110,9 +111,10 @@ class Trace:
         return EnergyOver(tuple(energies), math.sqrt(variance), self._integrated(start_s, end_s))
 
     def steady(self, start_s: float, end_s: float, ticks: int, seconds: float) -> EnergyOver | None:
-        """The energy of some seconds at the power of the whole ticks between two moments; None for too few ticks.
+        """The energy of some seconds at the power of the whole ticks between two moments.
 
-        Its error is how single ticks differ, or when they happened, whichever is more.
+        None where there are fewer than so many, or where the counter is read fewer than ten times a tick.
+        The error is how single ticks differ, or when they happened, whichever is more.
 
         Raises:
             MeterError: a reading failed meanwhile.
@@ -120,7 +122,8 @@ class Trace:
         energies, variance = [], 0.0
         for own in self._ticks if self.readings else ():
             inside = [tick for tick in own if start_s <= tick.at_s <= end_s]
-            if len(inside) <= ticks:
+            read = sum(start_s <= reading.at_s <= end_s for reading in self.readings)
+            if len(inside) <= ticks or read * self.tick_s < _CLOSELY * (end_s - start_s):
                 return None
             first, last = inside[0], inside[-1]
             self._refuse_faults(first, last)
