@@ -33,7 +33,7 @@ from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Variant, alone, member
 from ampere_energy.predict.experiment import drawn
 from studies.freshness import ROOT
-from studies.warming_on_gpu import chunk_of, run_for, ticks_of
+from studies.warming_on_gpu import chunk_of, run_for, seen
 
 RECORDED = ROOT / "data" / "h200-company" / "blocks.jsonl.gz"
 MEMBERS, SEED = 16, 99
@@ -75,10 +75,10 @@ _CHAIN = steps._chain
 
 def kernels(step: steps.Step) -> dict[str, float]:
     """Microseconds of each kernel of a step."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as traced:
         step.repeat(REPLAYS)
     total: Counter[str] = Counter()
-    for event in seen.events():
+    for event in traced.events():
         if event.device_type.name == "CUDA":
             total[event.name[:90]] += event.time_range.elapsed_us() / REPLAYS
     return {name: round(us, 2) for name, us in total.items()}
@@ -96,11 +96,7 @@ def record(result: Path) -> None:
             steps._chain = lambda blocks, on, how=reads: reading(how, blocks, on)
             step = steps.training_step(workload, device, Mode.GRAPH)
             marks = run_for(step, RUN_S, chunk_of(step, CHUNK_S))
-            start = marks[0][0]
-            row = {"widths": widths, "block": name, "reads": reads}
-            row["steps"] = [[round(at - start, 5), done] for at, done in marks]
-            row["ticks"] = [[round(at - start, 5), j] for at, j in ticks_of(sampler, start, marks[-1][0])]
-            row["kernels"] = kernels(step)
+            row = {"widths": widths, "block": name, "reads": reads, **seen(sampler, marks), "kernels": kernels(step)}
             file.write(json.dumps(row) + "\n")
             del step
             hand_back(device)
@@ -128,15 +124,15 @@ def recorded() -> Iterator[tuple[tuple[int, ...], str | None, str, float, float]
 
 def found() -> dict[str, float]:
     """How wholes differ from what their blocks sum to, in logarithms, and powers by what blocks read."""
-    seen = {(widths, name, reads): (s, j) for widths, name, reads, s, j in recorded()}
+    costs = {(widths, name, reads): (s, j) for widths, name, reads, s, j in recorded()}
     apart: dict[str, list[float]] = {"time": [], "energy": [], "power by what is read": []}
-    for (widths, name, reads), (step_s, step_j) in seen.items():
+    for (widths, name, reads), (step_s, step_j) in costs.items():
         if name is None:
-            alone_ = [cost for (of, block, how), cost in seen.items() if of == widths and block and how == "normal"]
+            alone_ = [cost for (of, block, how), cost in costs.items() if of == widths and block and how == "normal"]
             apart["time"].append(math.log(step_s / sum(s for s, _ in alone_)))
             apart["energy"].append(math.log(step_j / sum(j for _, j in alone_)))
         elif reads != "normal":
-            before_s, before_j = seen[widths, name, "normal"]
+            before_s, before_j = costs[widths, name, "normal"]
             apart["power by what is read"].append(math.log(step_j / step_s * before_s / before_j))
     told: dict[str, Any] = {"members": len(apart["time"])}
     for what, values in apart.items():

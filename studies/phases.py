@@ -17,7 +17,7 @@ from ampere_energy.measure.measurement import POINT
 from ampere_energy.measure.meters import Reading
 from ampere_energy.measure.meters.recorder import LATE
 from ampere_energy.measure.meters.trace import Trace
-from ampere_energy.measure.windows import SETTLED_S
+from ampere_energy.measure.windows import SEEN, SETTLED_S
 
 TICK_S = 0.1
 STEADY = POINT.steady
@@ -92,7 +92,7 @@ def _whole_ticks(count: int, draw: random.Random) -> dict[str, float]:
         trace = sampled(draw, lambda t, i=idle_w, b=busy_w, at=begun: i * min(t, at) + b * max(0.0, t - at), 4.0)
         start = begun + SETTLED_S
         before = Trace(tuple(r for r in trace.readings if r.at_s < asked), (), TICK_S)
-        end = before.next_tick(start) + 2.15 * TICK_S
+        end = before.next_tick(start) + (2 + SEEN) * TICK_S
         seen = Trace(tuple(r for r in trace.readings if r.at_s < end + LATE * TICK_S), (), TICK_S)
         over = seen.steady(start, end, 2, end - start)
         if over is None:  # measured in another way

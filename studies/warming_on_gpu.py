@@ -67,6 +67,15 @@ def ticks_of(sampler: SampledMeter, start_s: float, end_s: float) -> list[tuple[
     return [((a.at_s + b.at_s) / 2, b.total_j) for a, b in pairwise(readings) if b.total_j != a.total_j]
 
 
+def seen(sampler: SampledMeter, marks: Sequence[tuple[float, int]]) -> dict[str, list[list[float]]]:
+    """Steps and ticks of a run, in seconds since it began."""
+    start = marks[0][0]
+    return {
+        "steps": [[round(at - start, 5), done] for at, done in marks],
+        "ticks": [[round(at - start, 5), j] for at, j in ticks_of(sampler, start, marks[-1][0])],
+    }
+
+
 def workloads(each: int, sets: Sequence[str] = SETS) -> Iterator[tuple[str, Workload]]:
     """So many metered ones of each set's campaign, from its first to its last."""
     for name in sets:
@@ -82,15 +91,7 @@ def settling(sampler: SampledMeter, device: torch.device) -> list[dict[str, Any]
         chunk = chunk_of(step, CHUNK_S)
         time.sleep(PAUSE_S)
         marks = run_for(step, RUN_S, chunk)
-        start = marks[0][0]
-        rows.append(
-            {
-                "set": name,
-                "workload": str(workload),
-                "steps": [[round(at - start, 5), done] for at, done in marks],
-                "ticks": [[round(at - start, 5), j] for at, j in ticks_of(sampler, start, marks[-1][0])],
-            }
-        )
+        rows.append({"set": name, "workload": str(workload), **seen(sampler, marks)})
         del step
         hand_back(device)
     return rows

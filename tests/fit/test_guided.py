@@ -39,21 +39,19 @@ ROUGH = {"noise": 0.01, "rough": 0.1, "world": 3}
 class Costly(SimulatedDevice):
     """A metering takes two seconds, a timing a tenth."""
 
+    metering_s, timing_s = 2.0, 0.1
+
     def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
-        return replace(super().measure(workload, procedure), cost_s=2.0)
+        return replace(super().measure(workload, procedure), cost_s=self.metering_s)
 
     def time(self, workload: Workload) -> Timing:
-        return replace(super().time(workload), cost_s=0.1)
+        return replace(super().time(workload), cost_s=self.timing_s)
 
 
-class Cheap(SimulatedDevice):
+class Cheap(Costly):
     """A metering takes an eighth of a second, a timing as long."""
 
-    def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
-        return replace(super().measure(workload, procedure), cost_s=0.125)
-
-    def time(self, workload: Workload) -> Timing:
-        return replace(super().time(workload), cost_s=0.125)
+    metering_s = timing_s = 0.125
 
 
 def test_a_campaign_ends_before_its_profile_is_too_large_to_be_read() -> None:

@@ -15,6 +15,7 @@ from ampere_energy.measure.measurement import Measurement, Record
 _LEAST = 8
 """Fewer measurements do not tell what comes of a step's length."""
 _USUAL_S = {True: 2.0, False: 0.1}
+"""What a metering and a timing take, before one of them is known."""
 
 
 @dataclass(frozen=True)

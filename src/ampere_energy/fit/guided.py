@@ -51,6 +51,7 @@ _TIMED = 128
 _STEPS, _LEARNT_FROM = 25, 320
 """While measuring, hyperparameters are learnt in fewer steps, from fewer timings: the device waits meanwhile."""
 _LATER = 512
+"""Measurements that a profile has room for when its campaign ends: refining and whole models add to it."""
 _AFAR = 4
 """Of so many looks for slow widths one is far from known boxes, also while these have edges that are not known."""
 
@@ -173,9 +174,9 @@ class Guided:
         """
         if len(self._records) >= MOST_POINTS - _LATER:
             return True
-        most = self._most
-        timed = self.rules.budget_s is None and self._timed[-1] >= _TIMINGS * self.rules.most * len(self.scope.kinds)
-        return timed or (most is not None and self._meterings >= most)
+        if (most := self._most) is None:
+            return False
+        return self._meterings >= most or (self.rules.budget_s is None and self._timed[-1] >= _TIMINGS * most)
 
     @property
     def _most(self) -> int | None:
@@ -195,7 +196,7 @@ class Guided:
         """Where the campaign stands."""
         n, spent, meterings = len(self._records), self._spent_s, self._meterings
         known = n >= len(self.opening.requests) and self._known(n)
-        left_s = [self.rules.budget_s - max(spent, self._elapsed())] if self.rules.budget_s is not None else []
+        left_s = [] if (left := self._left_s) is None else [left]
         if self._most is not None and meterings:
             left_s.append(spent / meterings * (self._most - meterings))
         rounds = len(self._starts(n)) - 1
@@ -222,7 +223,14 @@ class Guided:
         return [o for o in found if o is not None]
 
     def _spent(self) -> bool:
-        return self.rules.budget_s is not None and max(self._spent_s, self._elapsed()) >= self.rules.budget_s
+        return (left_s := self._left_s) is not None and left_s <= 0
+
+    @property
+    def _left_s(self) -> float | None:
+        """What is left of the budget."""
+        if self.rules.budget_s is None:
+            return None
+        return self.rules.budget_s - max(self._spent_s, self._elapsed())
 
     @lru_cache(maxsize=4)  # noqa: B019 - lives as long as the campaign
     def _known(self, count: int) -> bool:

@@ -43,7 +43,7 @@ class Chosen:
     """A round's measurements, in order, and in which places slow widths are looked for instead."""
 
     requests: tuple[Request, ...]
-    looks: range = range(0)
+    looks: range
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +176,9 @@ class Round:
             return []
         widths = anywhere(self.scope.axes, draw)
         whole = self.scope.whole(widths)
-        waits = whole is not None and may_wait(self.known, self.scope.member(widths))
-        return [Request(whole, False)] if whole is not None and waits else []
+        if whole is None or not may_wait(self.known, self.scope.member(widths)):
+            return []
+        return [Request(whole, False)]
 
 
 def failed(records: Iterable[tuple[Net, Record]]) -> set[Net]:

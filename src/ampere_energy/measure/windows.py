@@ -31,7 +31,7 @@ _AFTER = 1.3  # ticks: the next one, which an H200 shows some 20 ms late
 _LONG = 50  # ticks, in which half a tick is not worth steps that may take seconds
 _SHARED = 0.1
 SETTLED_S = 0.03  # after the steps began
-_SEEN = 0.15  # ticks, after which one is seen to have happened
+SEEN = 0.15  # ticks, after which one is seen to have happened
 _CHUNK_S = 0.0125
 _TICKS_S = (0.05, 0.2)
 """Counters whose ticks are worth waiting for: of shorter ones a window has many, and long ones stay long."""
@@ -46,6 +46,7 @@ def measure_windows(step: Step, recorder: Recorder, procedure: Procedure) -> tup
     Raises:
         MeterError: the meter failed during the windows; no window is made up.
     """
+    step.repeat(1)  # the first one compiles, and takes as long as it likes
     if procedure.brisk and (briskly := _briskly(step, recorder, procedure)) is not None:
         return briskly
     per_step_s, steady = _warm_up(step, recorder, procedure)
@@ -125,7 +126,6 @@ def _briskly(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[tupl
     """One window, worth the whole ticks in it; None of long steps, and where the counter does not tick as it should."""
     tick_s = recorder.info.tick_s
     length_s = procedure.ticks * tick_s
-    step.repeat(1)  # the first one compiles, and takes as long as it likes
     if not _TICKS_S[0] <= tick_s <= _TICKS_S[1]:
         return None
     give_up_s = time.monotonic() + procedure.warm_up_s
@@ -138,7 +138,7 @@ def _briskly(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[tupl
         chunk, marks = max(1, round(_CHUNK_S / per_step_s)), [recorder.mark()]
         settled_s = max(begun_s + SETTLED_S, marks[0])
         next_s += tick_s * max(0, math.ceil((settled_s - next_s) / tick_s))
-        while marks[-1] < next_s + length_s + _SEEN * tick_s:
+        while marks[-1] < next_s + length_s + SEEN * tick_s:
             step.repeat(chunk)
             marks.append(recorder.mark())
         settled = [mark for mark in marks if mark >= settled_s]
@@ -202,7 +202,6 @@ def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
 
 def _warm_up(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[float, bool]:
     """Seconds of one step once warm, and whether it was steady; of none, those of the second step."""
-    step.repeat(1)
     start_s = time.monotonic()
     if not procedure.warm_up_s:
         step.repeat(1)

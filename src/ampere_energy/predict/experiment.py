@@ -173,8 +173,8 @@ def record(
         if not set(wanted) <= set(_ELSEWHERE):
             could = ",".join(_ELSEWHERE)
             raise RequestError(here, f"record to another folder; of this one, --parts {could} can go on here")
-        _measured(Part.ANCHORS, _anchors(made, device.meter), folder, device, observe)
-        if all(anchor.infeasible for anchor in _log(Part.ANCHORS, folder).read() if anchor.device == device.info):
+        anchors = _measured(Part.ANCHORS, _anchors(made, device.meter), folder, device, observe)
+        if all(anchor.infeasible for anchor in anchors):
             raise DeviceError(f"{here}, and none of its blocks runs here", "record to another folder")
     else:
         learnt = _campaign(experiment, spec, ranges, folder, device, started_s or time.monotonic(), observe)
@@ -209,17 +209,19 @@ Asked = Iterable[tuple[Workload, Procedure | None]]
 
 def _measured(
     part: Part, asked: Asked, folder: Path, device: Device, observe: Callable[[Part, Status | str], None]
-) -> None:
-    """Measures what a part's log does not have yet; of anchors those of this card, which others may have had too."""
+) -> list[Record]:
+    """Measures what a part's log does not have yet; all of it, or of anchors this card's, as others have some."""
     log, every = _log(part, folder), list(asked)
-    before = [r for r in log.read() if part is not Part.ANCHORS or r.device == device.info]
-    for seen in before:
+    records = [r for r in log.read() if part is not Part.ANCHORS or r.device == device.info]
+    for seen in records:
         same_setting(seen, device.info, device.meter)
-    for number, (workload, procedure) in enumerate(every[len(before) :], start=len(before) + 1):
+    for number, (workload, procedure) in enumerate(every[len(records) :], start=len(records) + 1):
         found = device.time(workload) if procedure is None else device.measure(workload, procedure)
         same_setting(found, device.info, device.meter)
         log.append(found)
+        records.append(found)
         observe(part, f"{number} of {len(every)}")
+    return records
 
 
 def _keep(experiment: Experiment, folder: Path) -> None:

@@ -63,7 +63,6 @@ def test_a_sampler_that_died_is_noticed(plug: str) -> None:
 def test_the_sampler_leaves_with_its_parent(plug: str) -> None:
     program = f"""
 from ampere_energy.measure.meters.sampler import SampledMeter
-from ampere_energy.measure.meters.trace import Trace
 import os
 print(SampledMeter({plug!r})._process.pid, flush=True)
 os._exit(0)

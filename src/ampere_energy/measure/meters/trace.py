@@ -120,10 +120,12 @@ class Trace:
             MeterError: a reading failed meanwhile.
         """
         energies, variance = [], 0.0
-        for own in self._ticks if self.readings else ():
+        read = sum(start_s <= reading.at_s <= end_s for reading in self.readings)
+        if not self.readings or read * self.tick_s < _CLOSELY * (end_s - start_s):
+            return None
+        for own in self._ticks:
             inside = [tick for tick in own if start_s <= tick.at_s <= end_s]
-            read = sum(start_s <= reading.at_s <= end_s for reading in self.readings)
-            if len(inside) <= ticks or read * self.tick_s < _CLOSELY * (end_s - start_s):
+            if len(inside) <= ticks:
                 return None
             first, last = inside[0], inside[-1]
             self._refuse_faults(first, last)
@@ -134,7 +136,7 @@ class Trace:
             timing_w = power_w * math.hypot(first.give_s, last.give_s) / math.sqrt(3) / span_s
             energies.append(power_w * seconds)
             variance += (max(spread_w, timing_w) * seconds) ** 2
-        return EnergyOver(tuple(energies), math.sqrt(variance)) if energies else None
+        return EnergyOver(tuple(energies), math.sqrt(variance))
 
     def next_tick(self, after_s: float) -> float:
         """The first moment from one on at which every domain will have ticked, by when they ticked so far."""
