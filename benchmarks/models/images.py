@@ -54,7 +54,7 @@ def conv_autoencoder(width: int = 16, depth: int = 3, kernel: int = 3) -> tuple[
         a, b = widths[level + 1], widths[level]
         layers += [nn.ConvTranspose2d(a, b, kernel, 2, kernel // 2, output_padding=1), nn.LeakyReLU(0.1)]
     layers[-1] = nn.Sigmoid()
-    return nn.Sequential(*layers), (torch.rand(16, 3, 48, 48),)
+    return nn.Sequential(*layers), (torch.rand(24, 3, 48, 48),)
 
 
 class _VAE(nn.Module):

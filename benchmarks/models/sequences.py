@@ -38,7 +38,7 @@ class _Tagger(nn.Module):
 
 def bilstm_tagger(width: int = 64, depth: int = 1) -> tuple[nn.Module, dict[str, Tensor]]:
     """One label for each token, from an LSTM that reads both ways."""
-    return _Tagger(width, depth), {"tokens": torch.randint(0, 2000, (16, 32))}
+    return _Tagger(width, depth), {"tokens": torch.randint(0, 2000, (24, 32))}
 
 
 class _Seq2Seq(nn.Module):
