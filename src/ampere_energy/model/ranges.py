@@ -13,7 +13,8 @@ from typing import Any
 from ampere_energy.model.program import Call, Program, Source, Value, settled
 
 _SAME_NUMBERS = {
-    "view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "t", "expand", "expand_as",
+    "view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "t", "expand",
+    "expand_as",
     "contiguous", "clone", "to", "long", "int", "type", "repeat", "cat", "stack", "split", "chunk", "unbind", "select",
     "narrow", "flip", "roll",
 }  # fmt: skip
