@@ -386,14 +386,19 @@ def test_a_term_seen_only_where_it_is_small_is_held_back() -> None:
     assert odd / even < 1.2  # free, the roughness at 9 would be a price of 0.017 a feature: 30 times the even mean
 
 
+def issued_s(blocks: int) -> float:
+    """A base, so much a block, and what handing a block its input and gradient takes where it is alone."""
+    return 1e-3 + 2e-3 * blocks + 1e-4 * (blocks == 1)
+
+
 def test_host_bound_steps_wait(fitted: NetFit) -> None:
     observations = [
-        replace(o, host_s=1e-3 + 2e-3 * len(o.blocks), wall_s=max(1e-3 + 2e-3 * len(o.blocks), o.time_s))
+        replace(o, host_s=issued_s(len(o.blocks)), wall_s=max(issued_s(len(o.blocks)), o.time_s))
         for o in fitted.observations
     ]
     host = learn_host(SUBJECTS, observations)
     assert host is not None
-    assert host.base_s == pytest.approx(1e-3, rel=0.01)
+    assert host.base_s == pytest.approx(1e-3, rel=0.03)
     waiting = replace(fitted, host=host)
     nets, points = many(3, seed=1)
     found, busy = steps(waiting, [0, 1, 2], points), fitted.predict([0, 1, 2], points)
@@ -402,6 +407,25 @@ def test_host_bound_steps_wait(fitted: NetFit) -> None:
     idle = 100.0 * (found.time_s - busy.time_s)
     assert found.energy_j == pytest.approx(busy.energy_j + idle, rel=1e-6)
     assert found.block_energy_j.sum(1) + found.other_j == pytest.approx(found.energy_j)
+
+
+def test_whole_models_tell_what_handing_a_block_its_input_takes() -> None:
+    """Blocks side by side take the host a fifth longer than in their model; so far as no model tells, as usual."""
+    point, each_s, handed_s = (8, 8), 1e-3, 0.3e-3
+    net = ((1, point),) * 5
+
+    def told(blocks: int, apart: bool, handed: bool) -> Observation:
+        host_s = 0.5e-3 + blocks * (each_s + handed * handed_s)
+        return Observation(net[:blocks], 5e-4, None, 0.0, host_s=host_s, apart=apart)
+
+    parts = [told(1, False, True), told(3, True, True), told(5, True, True)]
+    alone, asked = learn_host(SUBJECTS, parts), learn_host(SUBJECTS, [*parts, *[told(5, False, False)] * 3])
+    assert alone is not None
+    assert asked is not None
+    true_s = 0.5e-3 + 5 * each_s
+    sums = [h.base_s + 5 * float(h.takes(SUBJECTS[1].structure, "", np.array([point]))[0]) for h in (alone, asked)]
+    assert sums[1] == pytest.approx(true_s, rel=0.02)
+    assert true_s < sums[0] < true_s + 5 * handed_s, "as usual is less than it is here"
 
 
 def test_issuing_that_takes_longer_at_the_largest_widths_is_not_taken_for_usual() -> None:

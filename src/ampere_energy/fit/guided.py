@@ -46,6 +46,8 @@ ROUND_QUESTIONS = 24
 ROUND = 16
 REACH_90 = 1.645
 _TIMINGS = 5
+_REPEATS = 4
+"""How often a block is metered at most, where a model is profiled as it is and nothing else limits that."""
 _GROWTH = 1.5
 _TIMED = 128
 _STEPS, _LEARNT_FROM = 25, 320
@@ -182,7 +184,8 @@ class Guided:
     def _most(self) -> int | None:
         """How many networks may be metered; None for as many as the budget has room for."""
         limited = self.rules.budget_s is None or self.rules.points is not None
-        return self.rules.most * len(self.scope.kinds) if limited else None
+        most = self.rules.most if self.scope.spec.widths or self.rules.points is not None else _REPEATS
+        return most * len(self.scope.kinds) if limited else None
 
     @property
     def _meterings(self) -> int:

@@ -3,7 +3,8 @@
 Every kind is timed at its bounds and at a few widths in between and metered at three of them, and some whole members
 are metered, which alone can tell what blocks cost in company. All as captured graphs where the device can; what the
 host takes to issue a step is timed at some of these widths and of a few members: it scatters, and jumps where a library
-takes kernels that come in other numbers.
+takes kernels that come in other numbers. A model that stands as it is is metered whole as well: nothing else tells as
+much of what it costs, and its blocks then say how that divides.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _WHOLE = 2
 _ISSUED, _ISSUED_WHOLE, _ISSUED_LIGHT = 5, 4, 4
 """At how many points of a kind, of how many members and of how many of the lightest issuing a step is timed."""
 _SIDE_BY_SIDE = 3
+_ITSELF = 3
+"""How often a model that stands as it is is metered whole."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,20 @@ def opening(scope: Scope, widths: Sequence[tuple[int, ...]], timings: bool) -> O
     wholes += [Request(scope.captured(bundle), True) for bundle in bundles[:1]]
     draw.shuffle(timed)
     draw.shuffle(metered)
-    return Opening((*timed, *metered, *wholes), len(timed) + len(metered))
+    requests = [*timed, *metered]
+    if scope.itself is not None:
+        requests = _between(requests, Request(scope.itself, True), _ITSELF)
+    return Opening((*requests, *wholes), len(requests))
+
+
+def _between(requests: Sequence[Request], itself: Request, times: int) -> list[Request]:
+    """Requests with one more among them, some times over: first, last, and in between, so that drift averages out."""
+    places = {round(n * len(requests) / (times - 1)) for n in range(times)}
+    found: list[Request] = []
+    for place in range(len(requests) + 1):
+        found += [itself] if place in places else []
+        found += requests[place : place + 1]
+    return found
 
 
 def _members(scope: Scope, widths: Sequence[tuple[int, ...]]) -> list[Workload]:

@@ -147,7 +147,11 @@ class Round:
         for widths in members:
             if (whole := self.scope.whole(widths)) is not None:
                 requests[self.scope.member(widths), True] = Request(self.scope.captured(whole))
-        return {asked: r for asked, r in requests.items() if asked[0] not in self._failed and asked not in self._taken}
+        if self.scope.itself is not None:
+            requests[self.scope.member(()), True] = Request(self.scope.itself)
+        again = not self.scope.spec.widths  # the same few networks are all there is: one more look at each tells more
+        left = {asked: request for asked, request in requests.items() if asked[0] not in self._failed}
+        return left if again else {asked: request for asked, request in left.items() if asked not in self._taken}
 
     @cached_property
     def _failed(self) -> set[Net]:

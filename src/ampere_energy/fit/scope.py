@@ -75,6 +75,15 @@ class Scope:
             return member(self.spec, widths)
         return replace(self.ref, widths=widths) if self.ref is not None else None
 
+    @cached_property
+    def itself(self) -> Workload | None:
+        """The model as it is, where its widths are not varied and something can train it whole."""
+        if self.spec.widths:
+            return None
+        if self.ref is not None:
+            return self.ref
+        return alone(self.spec.recorded, ()) if self.spec.recorded is not None else None
+
     def flops(self, widths: Sequence[int]) -> int:
         """How much work a member is."""
         return sum(self.kinds[kind].flops(point) for kind, point in self.member(widths))
@@ -95,10 +104,12 @@ class Scope:
         """A network that was measured, as the fit sees it; None where it is of none of the family's kinds."""
         captured = self.captures and workload.training.mode is Mode.GRAPH
         asked = run_as(workload, self.spec.training.mode) if captured else workload
+        if self.itself is not None and _alike(asked, self.itself):
+            return self.member(())
         if isinstance(asked, Variant):
             known = asked.phase is Phase.STEP and all(b.kind in self.domains for b in asked.blocks)
             return self.variant(asked) if known else None
-        if self.ref is None or replace(asked, widths=self.ref.widths) != self.ref:
+        if self.ref is None or not _alike(replace(asked, widths=self.ref.widths), self.ref):
             return None
         pairs = enumerate(zip(asked.widths, self.ref.widths, strict=True))
         other = {variable for variable, (width, own) in pairs if width != own}
@@ -108,3 +119,11 @@ class Scope:
         """A variant of known kinds as the fit sees it."""
         mode = self.spec.training.mode
         return tuple((self.kinds.index(in_mode(block.kind, mode)), block.point) for block in variant.blocks)
+
+
+def _alike(one: Workload, other: Workload) -> bool:
+    """Whether two workloads are the same; a factory that tells its own input has no batch before it is called."""
+    if isinstance(one, ModelRef) and isinstance(other, ModelRef):
+        batch = other.training.batch if not (one.input or one.inputs) else one.training.batch
+        return replace(one, training=replace(one.training, batch=batch)) == other
+    return one == other

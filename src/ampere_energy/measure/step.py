@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch._functorch import config as functorch
+from torch.optim.lr_scheduler import LambdaLR
 
 from ampere_energy.measure.measurement import Workload
 from ampere_energy.measure.memory import hand_back_much
@@ -30,7 +31,7 @@ from ampere_energy.model.objective import (
 from ampere_energy.model.program import Program
 from ampere_energy.model.rebuild import Rebuilt
 from ampere_energy.model.record import AUTOCAST
-from ampere_energy.model.source import ModelRef, load
+from ampere_energy.model.source import ModelRef, find, load
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 from ampere_energy.model.variants import Phase, Variant
 
@@ -40,6 +41,8 @@ _LEARNING_RATE = 1e-12
 With a usual rate and random gradients they drift within seconds until activations saturate, and a card that
 multiplies saturated numbers takes a quarter less power.
 """
+_LARGEST_NORM = 1.0
+"""What gradients are clipped to; clipping costs the same whatever it is."""
 _GRADIENT = 1e-3
 """Size of the gradients that what follows a block hands back: small, as in training."""
 
@@ -72,12 +75,20 @@ class Step:
         self.wait()
 
 
-def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
+def training_step(workload: Workload, device: torch.device, mode: Mode, *, capturable: bool = False) -> Step:
     """Builds the workload on a device, with the same weights and data every time.
+
+    Args:
+        workload: what is trained.
+        device: where.
+        mode: how the step is run.
+        capturable: whether it will be captured as a CUDA graph, as steps in that mode are: such a step keeps the
+            optimizer's count on the card and does not read its loss.
 
     Raises:
         RuntimeError: the step cannot be captured or compiled, or does not fit.
     """
+    capturable = capturable or mode is Mode.GRAPH
     torch.manual_seed(0)
     training = workload.training
     torch.set_float32_matmul_precision("high" if training.precision is Precision.TF32 else "highest")
@@ -86,7 +97,8 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
         ready = [part.ready() for part in parts]
     modules = nn.ModuleList(part.module for part in parts)
     trained = [weight for part in parts for weight in part.trained]
-    optimizer = _optimizer(trained, training, device) if trained else None
+    optimizer = _optimizer(trained, training, capturable) if trained else None
+    scheduler = LambdaLR(optimizer, _same_rate) if optimizer is not None and training.schedule else None
     phase = workload.phase if isinstance(workload, Variant) else Phase.STEP
     forward = _compiled(_forward(parts), phase) if mode is Mode.COMPILE else _forward(parts)
     given = [part.inputs for part in parts]
@@ -108,14 +120,24 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
                 gradients += handed
         return outputs, gradients
 
+    def change() -> None:
+        if optimizer is None:
+            return
+        if training.clip:
+            nn.utils.clip_grad_norm_(trained, _LARGEST_NORM)
+        optimizer.step()
+        if scheduler is not None and not capturable:
+            scheduler.step()
+
     def step() -> None:
         clear()
         for _ in range(training.accumulate):
             outputs, gradients = pass_on()
             if outputs:
                 torch.autograd.backward(outputs, gradients)
-        if optimizer is not None:
-            optimizer.step()
+        change()
+        if training.sync and outputs and not capturable:
+            outputs[-1].flatten()[0].item()
 
     held: list[Ends] = []
 
@@ -133,7 +155,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
     def update() -> None:
         if optimizer is None:
             raise RuntimeError("nothing is updated here")
-        optimizer.step()
+        change()
 
     phases: dict[Phase, tuple[Callable[[], None], Callable[[], None] | None]] = {
         Phase.STEP: (step, None),
@@ -142,6 +164,8 @@ def training_step(workload: Workload, device: torch.device, mode: Mode) -> Step:
         Phase.UPDATE: (update, step),
     }
     run, prepare = phases[phase]
+    if isinstance(workload, ModelRef) and workload.step:
+        run = _own_step(workload, parts[0], optimizer)
     if prepare is not None:
         prepare()
     found = Step(run, modules, device, prepare)
@@ -300,8 +324,22 @@ def captured(step: Step) -> Step:
     return Step(graph.replay, step.module, step.device)
 
 
-def _optimizer(parameters: list[nn.Parameter], training: Training, device: torch.device) -> torch.optim.Optimizer:
-    capturable = device.type == "cuda"  # keeps the step count on the card, as a graph needs it
+def _own_step(ref: ModelRef, part: Part, optimizer: torch.optim.Optimizer | None) -> Callable[[], None]:
+    """The user's own step: forward, loss, backward and update are theirs."""
+    function = find(ref.step, "step")
+
+    def run() -> None:
+        function(part.module, part.inputs, optimizer)
+
+    return run
+
+
+def _same_rate(_: int) -> float:
+    return 1.0
+
+
+def _optimizer(parameters: list[nn.Parameter], training: Training, capturable: bool) -> torch.optim.Optimizer:
+    """The optimizer as torch makes it by default; its count of steps lies on the card where a graph needs it there."""
     if training.optimizer is Optimizer.SGD:
         return torch.optim.SGD(parameters, _LEARNING_RATE)
     if training.optimizer is Optimizer.MOMENTUM:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -319,6 +319,7 @@ class ModelSpec:
         unattributed: what no block accounts for; an estimate leaves it out and says so.
         widths: the widths that may be varied, as the model has them; none where it stands as it is.
         follows: for each block and each of its axes, which of these widths it follows, and how many times over.
+        recorded: the whole model as one piece, as it was recorded; None where its code can be run anywhere instead.
     """
 
     name: str
@@ -327,6 +328,7 @@ class ModelSpec:
     unattributed: tuple[str, ...] = ()
     widths: tuple[int, ...] = ()
     follows: tuple[tuple[tuple[int, int], ...], ...] = ()
+    recorded: Fragment | None = field(default=None, compare=False, repr=False)
 
     @property
     def kinds(self) -> tuple[AnyKind, ...]:

@@ -43,7 +43,8 @@ def parse(model: nn.Module, example: Example, *, training: Training | None = Non
     settings = _batch(inputs, training)
     tape = record(model, inputs, settings)
     spec = _assemble(tape, cut(tape), settings, name or type(model).__name__, _unused(model, tape))
-    return _chained(spec)
+    [whole] = extract(tape, [range(len(tape.calls))])
+    return replace(_chained(spec), recorded=Fragment(whole, settings))
 
 
 def parse_ref(ref: ModelRef) -> ModelSpec:

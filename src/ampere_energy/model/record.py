@@ -58,6 +58,7 @@ _COUNTED = {
 """Operations that give as many of something as the data has."""
 _SHAPED = {"view", "reshape", "expand", "new_zeros", "new_ones", "new_empty", "new_full", "repeat"}
 """Operations whose whole numbers are sizes, so that one the data decided is written as such."""
+_SPREAD = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
 PLAIN = Training(1)
 _UNKNOWN = 0, 2
 """Range of integers nobody knows: any table has rows 0 and 1."""
@@ -94,6 +95,11 @@ def record(model: nn.Module, inputs: Inputs, training: Training = PLAIN) -> Tape
 
 def _check(model: nn.Module) -> None:
     name = type(model).__name__
+    if sort := _distributed(model):
+        raise ModelError(
+            f"{name} is trained on several devices ({sort}): what they tell each other is not estimated",
+            "give the module that one of them trains (of DDP and DataParallel: .module), and profile that",
+        )
     parameters = list(model.parameters())
     if any(isinstance(p, UninitializedParameter) for p in parameters):
         raise ModelError(f"{name} has lazy layers", "run it once on real data before returning it")
@@ -101,6 +107,19 @@ def _check(model: nn.Module) -> None:
         raise ModelError(f"{name} has no parameters", "AMPERE estimates training; give it a layer to train")
     if not any(p.requires_grad for p in parameters):
         raise ModelError(f"{name} is frozen: none of its parameters is trained", "set requires_grad on what you train")
+
+
+def _distributed(model: nn.Module) -> str | None:
+    """How a model is spread over several devices; None where it is not."""
+    for module in model.modules():
+        names = {each.__name__ for each in type(module).__mro__}
+        if found := names & _SPREAD:
+            return min(found)
+    tensors = [*model.parameters(), *model.buffers()]
+    if any(type(tensor).__name__ == "DTensor" or type(tensor.data).__name__ == "DTensor" for tensor in tensors):
+        return "DTensor"
+    cards = {tensor.device for tensor in tensors if tensor.device.type not in ("cpu", "meta")}
+    return f"parameters on {len(cards)} devices" if len(cards) > 1 else None
 
 
 def _failed(model: nn.Module, inputs: Inputs, error: Exception) -> ModelError:

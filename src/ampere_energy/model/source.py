@@ -62,6 +62,8 @@ class ModelRef:
         input: shape of the only input, of real numbers, batch first; empty where `inputs` or the factory tell.
         training: how it is trained.
         inputs: several inputs, or one that is not of real numbers.
+        step: the user's own training step as `file.py:function`, called with the model, its inputs and the optimizer;
+            empty for the usual one.
         pruned: of a pruned model, the widths it was built with; `widths` are then those of its groups of channels.
     """
 
@@ -71,6 +73,7 @@ class ModelRef:
     training: Training
     inputs: tuple[InputSpec, ...] = later(())
     pruned: tuple[int, ...] | None = later(None)
+    step: str = later("")
 
     @property
     def original(self) -> ModelRef:

@@ -48,6 +48,9 @@ class Training:
         batch: samples of one forward pass.
         channels_last: whether images are kept with their channels innermost.
         accumulate: forward and backward passes before each update; a step is all of them.
+        clip: whether the norm of all gradients is clipped before the update.
+        schedule: whether a scheduler sets the learning rate after each update.
+        sync: whether each step reads its loss, as `loss.item()` does, and so waits for the device.
     """
 
     batch: int
@@ -56,6 +59,9 @@ class Training:
     precision: Precision = later(Precision.FP32)
     channels_last: bool = later(False)
     accumulate: int = later(1)
+    clip: bool = later(False)
+    schedule: bool = later(False)
+    sync: bool = later(False)
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -67,4 +73,7 @@ class Training:
         more = [str(self.precision)] if self.precision is not Precision.FP32 else []
         more += ["channels last"] if self.channels_last else []
         more += [f"{self.accumulate} passes an update"] if self.accumulate > 1 else []
+        more += ["clipped gradients"] if self.clip else []
+        more += ["a scheduler"] if self.schedule else []
+        more += ["the loss read each step"] if self.sync else []
         return ", ".join((f"batch {self.batch} with {self.optimizer} in {self.mode} mode", *more))

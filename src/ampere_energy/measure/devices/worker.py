@@ -23,10 +23,10 @@ from ampere_energy.errors import AmpereError, MeterError, ModelError
 from ampere_energy.measure.measurement import Procedure, Workload
 from ampere_energy.measure.memory import hand_back, hand_back_much
 from ampere_energy.measure.meters.recorder import Recorder, open_recorder
-from ampere_energy.measure.step import captured, training_step
+from ampere_energy.measure.step import Step, captured, training_step
 from ampere_energy.measure.timing import device_s, issue_s, outlasts_issuing
 from ampere_energy.measure.windows import idle_w, measure_windows
-from ampere_energy.model.training import Mode
+from ampere_energy.model.training import Mode, Optimizer
 from ampere_energy.plain import decode, encode
 
 _IDLE_S = 1.0
@@ -117,7 +117,7 @@ def _measure(workload: Any, procedure: Procedure, device: torch.device, recorder
     if device.type == "cuda" and mode.waits:
         answer["host_s"] = issue_s(step)
         try:
-            alone = captured(step)
+            alone = captured(_capturable(step, workload, device))
         except RuntimeError as error:
             answer["doubts"].append(f"the step cannot be captured ({str(error).splitlines()[0]})")
             answer["broken"] = True
@@ -128,9 +128,18 @@ def _measure(workload: Any, procedure: Procedure, device: torch.device, recorder
     return answer
 
 
+def _capturable(step: Step, workload: Any, device: torch.device) -> Step:
+    """The step as a CUDA graph takes it: one that reads its loss, or counts its steps on the host, is built anew."""
+    training = workload.training
+    counts = training.optimizer in (Optimizer.ADAM, Optimizer.ADAMW)
+    if training.mode is Mode.GRAPH or not (counts or training.sync or training.schedule):
+        return step
+    return training_step(workload, device, training.mode, capturable=True)
+
+
 def _time(workload: Any, device: torch.device) -> dict[str, Any]:
     mode = workload.training.mode
-    step = training_step(workload, device, mode if mode.waits else Mode.EAGER)
+    step = training_step(workload, device, mode if mode.waits else Mode.EAGER, capturable=not mode.waits)
     if device.type != "cuda":
         step.run()  # the first one compiles
         return {"device_s": device_s(step), "captured": False}
@@ -141,7 +150,7 @@ def _time(workload: Any, device: torch.device) -> dict[str, Any]:
     elif outlasts_issuing(step):
         return {"device_s": device_s(step), "captured": False}
     try:
-        return {"device_s": device_s(captured(step)), "captured": True, **issued}
+        return {"device_s": device_s(captured(_capturable(step, workload, device))), "captured": True, **issued}
     except RuntimeError as error:
         print(f"the step cannot be captured ({error})", file=sys.stderr)
         # After a capture that failed, random numbers fail in this process, and with them whatever is built next.
