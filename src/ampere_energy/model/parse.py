@@ -15,7 +15,7 @@ from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec
 from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
 from ampere_energy.model.objective import Inputs
 from ampere_energy.model.pieces import Piece, cut, extract, finer, unused
-from ampere_energy.model.program import MATRIX, Program, Source, Tape
+from ampere_energy.model.program import HELD, MATRIX, Program, Source, Tape
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
 from ampere_energy.model.source import ModelRef, load
@@ -24,6 +24,8 @@ from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange
 from ampere_energy.model.zoo.families import FAMILIES
 
+_STEPS = (1, 2, 4, 8)
+"""What is tried to change an argument of a factory by."""
 Example = torch.Tensor | Sequence[int] | Inputs
 
 
@@ -66,7 +68,9 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     known = FAMILIES.get(ref.source)
     ranges = known.ranges if known else [WidthRange(1, 2**26)] * len(ref.widths)
     steps = [_step(width, allowed) for width, allowed in zip(ref.widths, ranges, strict=True)]
-    single = [_sibling(ref, tape, {place: step}) for place, step in enumerate(steps)]
+    if ref.names:
+        steps = [_width_step(ref, tape, place) for place in range(len(ref.widths))]
+    single = [_sibling(ref, tape, {place: step}) if step else None for place, step in enumerate(steps)]
     varied = {place: step for place, step in enumerate(steps) if single[place] is not None}
     together = _sibling(ref, tape, {place: 2 * step for place, step in varied.items()}) if varied else None
     if together is None:
@@ -215,6 +219,34 @@ def _sibling(ref: ModelRef, tape: Tape, moves: Mapping[int, int]) -> Tape | None
         return record(loaded.module, loaded.inputs, ref.training)
 
     return _alike(tape, other)
+
+
+def _width_step(ref: ModelRef, tape: Tape, place: int) -> int:
+    """By how much an argument of a factory changes sizes and nothing else; 0 where it changes what the model does.
+
+    Some arguments must be multiples of something, such as a number of heads.
+    """
+    pieces = cut(tape)
+    own = extract(tape, pieces)
+    smaller = [-size for size in _STEPS if 2 * size < ref.widths[place]]
+    for step in smaller or _STEPS[:1]:
+        once, twice = _sibling(ref, tape, {place: step}), _sibling(ref, tape, {place: 2 * step})
+        if once is None or twice is None:
+            continue
+        moves = Moves((ref.widths[place],), (step,), (place,))
+        changed = [extract(sibling, pieces) for sibling in (once, twice)]
+        columns = list(zip(own, *changed, strict=True))
+        if all(_same_but_sizes(program, others, moves) for program, *others in columns):
+            return step
+        return 0
+    return 0
+
+
+def _same_but_sizes(program: Program, others: Sequence[Program], moves: Moves) -> bool:
+    """Whether a piece is the same with an argument changed, but for numbers of channels and features."""
+    kernels = {tuple(value.shape[2:] for value in p.values if value.source in HELD) for p in (program, *others)}
+    same = all(other == program for other in others)
+    return len(kernels) == 1 and (same or template(program, others, moves) is not None)
 
 
 def _alike(tape: Tape, read: Callable[[], Tape]) -> Tape | None:

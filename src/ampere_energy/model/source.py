@@ -58,12 +58,13 @@ class ModelRef:
 
     Attributes:
         source: a family, `path/to/file.py:factory` or `package.module:factory`.
-        widths: a member's widths; for a factory, its positional arguments (often none).
+        widths: a member's widths; for a factory, its whole-number arguments (often none), by position or by name.
         input: shape of the only input, of real numbers, batch first; empty where `inputs` or the factory tell.
         training: how it is trained.
         inputs: several inputs, or one that is not of real numbers.
         step: the user's own training step as `file.py:function`, called with the model, its inputs and the optimizer;
             empty for the usual one.
+        names: what a factory calls the arguments in `widths`; empty where they are given by position.
         pruned: of a pruned model, the widths it was built with; `widths` are then those of its groups of channels.
     """
 
@@ -74,6 +75,7 @@ class ModelRef:
     inputs: tuple[InputSpec, ...] = later(())
     pruned: tuple[int, ...] | None = later(None)
     step: str = later("")
+    names: tuple[str, ...] = later(())
 
     @property
     def original(self) -> ModelRef:
@@ -94,7 +96,8 @@ class ModelRef:
     def __str__(self) -> str:
         if self.pruned is not None:
             return f"{self.original} pruned to {','.join(map(str, self.widths))}"
-        return f"{self.source}[{','.join(map(str, self.widths))}]" if self.widths else self.source
+        words = [f"{n}={w}" for n, w in zip(self.names, self.widths, strict=True)] if self.names else self.widths
+        return f"{self.source}[{','.join(map(str, words))}]" if self.widths else self.source
 
 
 def model_ref(
@@ -104,6 +107,8 @@ def model_ref(
     input: tuple[int, ...] = (),
     inputs: tuple[InputSpec, ...] = (),
     training: Training | None = None,
+    names: tuple[str, ...] = (),
+    step: str = "",
 ) -> ModelRef:
     """A checked reference; a family's input and widths default to its own and its largest."""
     if input and (len(input) < 2 or min(input) < 1):
@@ -121,7 +126,10 @@ def model_ref(
         raise RequestError("some inputs have names", "name all of them or none")
     training = training or Training(batch=1)
     batch = input[0] if input else inputs[0].shape[0] if inputs else None
-    return ModelRef(source, widths, input, replace(training, batch=batch) if batch else training, inputs)
+    if names and (":" not in source or len(names) != len(widths)):
+        raise RequestError(f"arguments called {', '.join(names)}", "name the whole-number arguments of a factory")
+    training = replace(training, batch=batch) if batch else training
+    return ModelRef(source, widths, input, training, inputs, step=step, names=names)
 
 
 @dataclass(frozen=True)
@@ -220,9 +228,9 @@ def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
     if isinstance(factory, nn.Module):
         raise ModelError(f"{ref.source} is a module already", "name a function that returns it")
     sample = ref.input[1:] or (ref.inputs[0].shape[1:] if ref.inputs else ())
-    arguments = (ref.widths, sample) if known else ref.widths
+    arguments = (ref.widths, sample) if known else () if ref.names else ref.widths
     try:
-        made = factory(*arguments)
+        made = factory(*arguments, **dict(zip(ref.names, ref.widths, strict=bool(ref.names))))
     except ModelError:
         raise
     except (Exception, SystemExit) as error:  # the user's own factory may raise anything
