@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,7 +40,7 @@ from ampere_energy.commands.options import (
     Widths,
 )
 from ampere_energy.commands.output import err, say, show
-from ampere_energy.commands.settings import as_profiled, given
+from ampere_energy.commands.settings import as_profiled, given, mending
 from ampere_energy.errors import CoverageError, RequestError
 
 if TYPE_CHECKING:
@@ -138,7 +139,10 @@ def prune(
                 raise CoverageError(f"the profile covers no narrower width of {ref}", "profile this model")
         except CoverageError as error:
             more = ("--prunable", *(("--width-step", str(step)) if step > 1 else ()))
-            raise CoverageError(error.what, f"run {profile_command(ref, learnt, profile, more)}") from error
+            asked_for = ref.training if ref.input or ref.inputs else replace(ref.training, batch=learnt.training.batch)
+            options = mending(ref, asked_for, learnt.training)
+            first = f"give {options}, or " if options else ""
+            raise CoverageError(error.what, f"{first}run {profile_command(ref, learnt, profile, more)}") from error
         if weights is not None:
             load_weights(space.model, weights)
         worth = reward(space, learnt, step, others)

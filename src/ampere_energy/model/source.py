@@ -258,7 +258,7 @@ def find(source: str, what: str = "factory") -> Callable[..., Any]:
 def _defined(module: Any, such: str = "", what: str = "factory") -> str:
     """Which factories, or other functions, there are to choose from, in words."""
     own: list[Any] = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
-    functions = [value for value in own if inspect.isfunction(value) and not value.__name__.startswith("_")]
+    functions: list[Any] = [value for value in own if inspect.isfunction(value) and not value.__name__.startswith("_")]
     if what == "factory":
         functions = [f for f in functions if f.__name__ != "main" and _callable_alone(f) and _gives_model(f)]
         classes = [value for value in own if inspect.isclass(value) and _is_module(value) and _callable_alone(value)]
