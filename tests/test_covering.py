@@ -30,7 +30,7 @@ def call():
     os.environ["CALLS"] = str(int(os.environ["CALLS"]) + 1)
     return int(os.environ["CALLS"])
 def growing(): return net(8 + call())
-def changing(): return net(after=(nn.ReLU, nn.Tanh)[call() % 2])
+def changing(): return net(after=(nn.ReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.ELU, nn.Mish, nn.Sigmoid)[call() % 7])
 """
 INPUT = ("--input", "5,3,16,16")
 DEVICE = ("--device", "simulated", "--points", "3", "--out")
@@ -187,3 +187,27 @@ def test_a_model_may_be_known_beyond_its_widths(lenet: Profile) -> None:
     recognised(spec, lenet)  # it can be measured, and the profile learns from it
     with pytest.raises(CoverageError, match="lacks conv1"):
         recognised(parse_ref(model_ref("cnn5", input=(10, 1, 28, 28), training=Training(10))), lenet)
+
+
+BRANCHED = """
+from torch import nn
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.inner, self.outer = nn.Conv2d(3, 32, 3), nn.Conv2d(32, 48, 1), nn.Conv2d(48, 32, 1)
+        self.norm, self.fc = nn.BatchNorm2d(48), nn.Linear(32, 4)
+    def forward(self, x):
+        x = self.stem(x).relu()
+        return self.fc((x + self.outer(self.norm(self.inner(x)).relu())).mean((2, 3)))
+def residual(): return Residual()
+"""
+
+
+def test_a_profile_for_pruning_also_knows_the_model_itself(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(BRANCHED)
+    model = ("mine.py:residual", "--input", "16,3,16,16")
+    answer("profile", *model, "--prunable", "--width-step", "8", *DEVICE, "p.json", cwd=tmp_path)
+    record = answer("estimate", *model, "--profile", "p.json", cwd=tmp_path)
+    assert (record["model"], record["approximate"]) == ("mine.py:residual", [])
+    real = answer("measure", *model, "--device", "simulated", "--iterations", "1", cwd=tmp_path)
+    assert record["energy_j"] == pytest.approx(real["energy_j"], rel=0.25)

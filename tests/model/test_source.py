@@ -186,7 +186,7 @@ def test_only_what_gives_a_model_is_proposed(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as absent:
         instantiate(model_ref(f"{path}:absent", input=(5, 3)))
     assert str(absent.value).endswith(f"has no factory 'absent'; {proposed}")
-    with pytest.raises(ModelError, match="it defines small, .*needs, number, .*loss$"):
+    with pytest.raises(ModelError, match=r"it defines small, .*needs, number, .*loss$"):
         find(f"{path}:absent", "function")
 
 

@@ -14,7 +14,7 @@ from ampere_energy.arguments import inputs_of, inputs_text, numbers, positive
 from ampere_energy.collection import new_name
 from ampere_energy.commands.output import err, say
 from ampere_energy.commands.settings import Given, mending
-from ampere_energy.errors import CoverageError, RequestError
+from ampere_energy.errors import AmpereError, CoverageError, RequestError
 from ampere_energy.model.training import Mode
 
 if TYPE_CHECKING:
@@ -46,6 +46,20 @@ def spec_of(ref: ModelRef) -> ModelSpec:
 
     with contextlib.redirect_stdout(sys.stderr), err.status(f"reading {ref}"):
         return parse_ref(ref)  # what a user's model prints must not end up in our JSON
+
+
+def spec_for(ref: ModelRef, learnt: Profile) -> ModelSpec:
+    """The model's blocks, by its groups of channels where the profile was made of it so, with `--prunable`."""
+    from ampere_energy.predict.lacking import known_kinds
+
+    known, spec = {kind.id for kind in known_kinds(learnt)}, spec_of(ref)
+    if ref.source != learnt.model or all(block.kind.id in known for block in spec.blocks):
+        return spec
+    try:
+        grouped = prunable_of(ref, 1)[1]
+    except AmpereError:  # nothing of it can be pruned
+        return spec
+    return replace(grouped, name=spec.name) if all(block.kind.id in known for block in grouped.blocks) else spec
 
 
 def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[WidthRange]]:

@@ -10,7 +10,7 @@ import typer
 
 from ampere_energy.arguments import joules, share, watt_hours
 from ampere_energy.collection import existing_path, is_bundle, load_profile
-from ampere_energy.commands.asked import chosen_from, ref_of, remedy, spec_of
+from ampere_energy.commands.asked import chosen_from, ref_of, remedy, spec_for, spec_of
 from ampere_energy.commands.options import (
     AccumulateOrSame,
     AsJson,
@@ -79,7 +79,7 @@ def estimate(
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         ref = as_profiled(ref, learnt, bool(input), asked)
-        spec = spec_of(ref)
+        spec = spec_for(ref, learnt)
         moved = approximate and bridged(spec.training, learnt.training)
         there = spec_of(ref.at_batch(learnt.training.batch)) if moved else None
     try:

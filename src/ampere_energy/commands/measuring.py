@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ampere_energy.collection import existing_path, load_profile
-from ampere_energy.commands.asked import busy_words, device_of, ref_of, remedy, spec_of
+from ampere_energy.commands.asked import busy_words, device_of, ref_of, remedy, spec_for
 from ampere_energy.commands.options import (
     AccumulateOrSame,
     AsJson,
@@ -99,7 +99,7 @@ def _recognised(ref: ModelRef, taught: Profile, name: str) -> ModelSpec:
     """The model's blocks, all of kinds that the profile knows; else nothing is measured."""
     from ampere_energy.predict.lacking import recognised
 
-    spec = spec_of(ref)
+    spec = spec_for(ref, taught)
     try:
         recognised(spec, taught)
     except CoverageError as error:
