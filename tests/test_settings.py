@@ -13,7 +13,7 @@ import pytest
 
 import ampere_energy
 from ampere_energy import Mode, Optimizer, Precision, Training
-from ampere_energy.bundled.about import ROOT, entries
+from ampere_energy.bundled.about import ROOT, About, Widths, entries
 from ampere_energy.errors import AmpereError, CoverageError, FileError, RequestError
 from ampere_energy.plain import decode, encode
 from test_cli import ampere, answer
@@ -175,6 +175,30 @@ def test_a_bundle_is_asked_in_any_of_its_settings(tmp_path: Path) -> None:
     assert done.returncode == 4
     said = "its profiles were made with --optimizer sgd, you asked for adam; with --mode eager or --mode graph, you"
     assert said in done.stderr
+
+
+def test_a_bundle_that_has_no_usual_settings_is_used_without_naming_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("profile", "lenet5", "--device", "simulated:0.01", "--points", "3", "--optimizer", "adamw")
+    answer(*arguments, "--precision", "bf16", "--out", "p.json", cwd=tmp_path)
+    bundle = tmp_path / "bundles" / "odd"
+    bundle.mkdir(parents=True)
+    (bundle / "one.json.gz").write_bytes(gzip.compress((tmp_path / "p.json").read_bytes()))
+    about = About(
+        "lenet5", (10, 1, 28, 28), Widths.ANY, Mode.EAGER, Precision.BF16, Optimizer.ADAMW, "none", "none", "2026-11-18",
+        1.0, None,
+    )  # fmt: skip
+    (bundle / "about.json").write_text(json.dumps({"one": encode(about)}))
+    monkeypatch.setattr("ampere_energy.bundled.about.ROOT", tmp_path / "bundles")
+    record = answer("estimate", "lenet5", "--profile", "odd", cwd=tmp_path)
+    assert record["training"] == {"batch": 10, "optimizer": "adamw", "mode": "eager", "precision": "bf16"}
+    assert answer("estimate", "lenet5", "--profile", "odd", "--precision", "bf16", cwd=tmp_path) == record
+    done = ampere("estimate", "lenet5", "--profile", "odd", "--precision", "fp32", cwd=tmp_path)
+    assert done.returncode == 4
+    assert (
+        "its profiles were made with --precision bf16, you asked for fp32; it has lenet5 at 10,1,28,28" in done.stderr
+    )
 
 
 SAME = "lenet5", "--profile", "usual.json"
