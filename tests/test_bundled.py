@@ -303,7 +303,10 @@ def test_a_bundled_profile_has_a_page(run: Run, tmp_path: Path) -> None:
     assert "NVIDIA H200" in page
 
 
-def test_profiles_lists_saved_and_bundled(run: Run, only_cnn5: Path, tmp_path: Path) -> None:
+def test_profiles_lists_saved_and_bundled(
+    run: Run, only_cnn5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, told = run("profiles")
     assert code == 0, told
     fared = entries(H200)["cnn5-128x3x64x64-eager"].accuracy

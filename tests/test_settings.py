@@ -186,7 +186,7 @@ def test_a_bundle_that_has_no_usual_settings_is_used_without_naming_them(
     bundle.mkdir(parents=True)
     (bundle / "one.json.gz").write_bytes(gzip.compress((tmp_path / "p.json").read_bytes()))
     about = About(
-        "lenet5", (10, 1, 28, 28), Widths.ANY, Mode.EAGER, Precision.BF16, Optimizer.ADAMW, "none", "none", "2026-11-18",
+        "lenet5", (10, 1, 28, 28), Widths.ANY, Mode.EAGER, Precision.BF16, Optimizer.ADAMW, "none", "none", "2026",
         1.0, None,
     )  # fmt: skip
     (bundle / "about.json").write_text(json.dumps({"one": encode(about)}))

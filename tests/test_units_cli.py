@@ -70,7 +70,7 @@ def test_a_budget_of_a_step_is_said_as_given() -> None:
         (watt_hours, "15", "--battery 15; give a capacity such as 15Wh"),
         (watts, "-3", "--watts-per-core -3; give positive watts, such as 10W"),
         (watts, "3J", "--watts-per-core 3J"),
-        (step_budget, "60s", "--budget 60s; give a share below 100% of a step's energy, such as 50%, or joules a"),
+        (step_budget, "60s", "--budget 60s; give a share below 100%, such as 50%, or joules a step, such"),
         (step_budget, "5", "--budget 5; give a share"),
         (probability, "2", "--level 2; give a probability"),
         (counted("--samples"), "1.5", "--samples 1.5; give a whole number such as 1000 or 1e6"),

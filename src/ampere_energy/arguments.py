@@ -183,5 +183,5 @@ def step_budget(text: str) -> Budget:
         return Budget(share=share(text, "--budget"))
     except RequestError as error:
         raise RequestError(
-            error.what, "give a share below 100% of a step's energy, such as 50%, or joules a step, such as 1.5J"
+            error.what, "give a share below 100%, such as 50%, or joules a step, such as 1.5J"
         ) from error
