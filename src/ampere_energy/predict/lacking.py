@@ -43,7 +43,7 @@ def known_kinds(profile: Profile) -> list[Known]:
 def same_training(spec: ModelSpec, profile: Profile) -> None:
     """Refuses a model that is trained otherwise than the profile was."""
     if what := differing(spec.training, profile.training):
-        raise CoverageError(what, "ask for these settings, or profile this model with those asked for")
+        raise CoverageError(what, "ask for the settings of the profile, or profile this model with its own")
 
 
 def recognised(spec: ModelSpec, profile: Profile) -> None:
