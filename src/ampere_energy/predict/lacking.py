@@ -106,7 +106,7 @@ def _beyond(block: Block, domain: Domain) -> str:
 
 def _compared(unknown: Sequence[Block], there: Sequence[Known]) -> list[str]:
     """For the first blocks of different kinds, what is most like them and how it differs."""
-    blocks = list({block.kind.id: block for block in unknown}.values())
+    blocks = list({block.kind.id: block for block in reversed(unknown)}.values())[::-1]
     return [words for block in blocks[:_MOST_COMPARED] if (words := nearest_words(block, there))]
 
 
