@@ -106,8 +106,10 @@ def _beyond(block: Block, domain: Domain) -> str:
 
 def _compared(unknown: Sequence[Block], there: Sequence[Known]) -> list[str]:
     """For the first blocks of different kinds, what is most like them and how it differs."""
-    blocks = list({block.kind.id: block for block in reversed(unknown)}.values())[::-1]
-    return [words for block in blocks[:_MOST_COMPARED] if (words := nearest_words(block, there))]
+    first: dict[str, Block] = {}
+    for block in unknown:
+        first.setdefault(block.kind.id, block)
+    return [words for block in list(first.values())[:_MOST_COMPARED] if (words := nearest_words(block, there))]
 
 
 def nearest_words(block: Block, there: Sequence[Known]) -> str:
