@@ -12,6 +12,7 @@ from ampere_energy.model.parse import parse
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.show.tables import estimate_table
+from ampere_energy.show.units import Quantity
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,7 +25,9 @@ def main() -> None:
     console = Console(record=True, width=86)
     console.print("[bold]$ ampere estimate cnn5 --widths 37,90,171,222 --input 128,3,64,64 --mode graph \\")
     console.print("[bold]      --profile h200.json --iterations 100000 --battery 60Wh --within 200kJ")
-    console.print(estimate_table(estimate(spec, profile, iterations=100_000), 60.0, 200e3))
+    console.print(
+        estimate_table(estimate(spec, profile, iterations=100_000), Quantity(60.0, "60 Wh"), Quantity(200e3, "200 kJ"))
+    )
     picture = console.export_svg(title="ampere")
     picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)  # no request to anywhere
     (ROOT / "docs" / "estimate.svg").write_text(picture)

@@ -377,10 +377,14 @@ def test_models_that_cannot_be_parsed_are_one_line(
         (
             ("estimate", "lenet5", "--profile", "sim.json", "--precision", "bf16"),
             4,
-            "made at batch 10 with sgd in eager mode, the model trains at batch 10 with sgd in eager mode, bf16; run",
+            "made with --precision fp32, you asked for bf16; give --precision fp32, or run ampere profile",
         ),
-        (("estimate", "lenet5", "--profile", "sim.json", "--accumulate", "2"), 4, "2 passes an update"),
-        (("estimate", "lenet5", "--profile", "sim.json", "--channels-last"), 4, "channels last"),
+        (
+            ("estimate", "lenet5", "--profile", "sim.json", "--accumulate", "2"),
+            4,
+            "with --accumulate 1, you asked for 2",
+        ),
+        (("estimate", "lenet5", "--profile", "sim.json", "--channels-last"), 4, "with --no-channels-last, you"),
         (("estimate", "odd.py:Residual", *SIX, "--profile", "sim.json"), 4, "run ampere profile odd.py:Residual"),
         (("measure", "odd.py:nothing", *SIX), 2, "gives nothing that depends on a trained parameter"),
         (("measure", "odd.py:words"), 2, "gives inputs that are not tensors"),
@@ -453,8 +457,9 @@ def test_several_inputs_and_settings(odd: Path, inside: Callable[..., Any]) -> N
     assert found["training_flops"] == 2 * plain["training_flops"]
     where = ("--device", "simulated", "--out", "two.json", "--fresh")
     assert inside("profile", "odd.py:Two", *inputs, *settings, *where)["complete"]
-    assert inside("estimate", "odd.py:Two", *inputs, *settings, "--profile", "two.json")["energy_j"] > 0
-    other = ampere("estimate", "odd.py:Two", *inputs, "--profile", "two.json", cwd=odd)
+    as_profiled = inside("estimate", "odd.py:Two", *inputs, "--profile", "two.json")
+    assert as_profiled == inside("estimate", "odd.py:Two", *inputs, *settings, "--profile", "two.json")
+    other = ampere("estimate", "odd.py:Two", *inputs, "--optimizer", "sgd", "--profile", "two.json", cwd=odd)
     assert other.returncode == 4
     assert "--input ids:int64:4,6:9 --input mask:float32:4,6 --optimizer sgd" in other.stderr
 
@@ -498,8 +503,8 @@ SIM = ("--profile", "sim.json")
         (("parse", "lenet5", "--colour"), 2, "No such option: --colour"),
         (("parse",), 2, "Missing argument"),
         (("estimate", "lenet5"), 2, "Missing option '--profile'; it is: a profile's name or file, or a bundle's name"),
-        (("estimate", "lenet5", "--profile", "p", "--iterations", "1e6"), 2, "not '1e6'; it is: training steps"),
-        (("estimate", "lenet5", "--profile", "p", "--iterations=1e6"), 2, "not '1e6'; it is: training steps"),
+        (("estimate", "lenet5", "--profile", "p", "--iterations", "1.5"), 2, "--iterations 1.5; give a whole number"),
+        (("profile", "lenet5", "--points=1e6"), 2, "not '1e6'; it is: the most metered points of one kind"),
         (("parse", "lenet5", "--nonsense"), 2, "No such option: --nonsense; see ampere parse --help"),
         (("frobnicate",), 2, "No such command"),
         (
@@ -540,7 +545,7 @@ SIM = ("--profile", "sim.json")
         (("evaluate", "lenet5", "--record", "x", "--parts", "some"), 2, "--parts some; choose from campaign, members"),
         (("evaluate", "lenet5", "--record", "x", "--input", "5"), 2, "5"),
         (("evaluate", "lenet7", *SIM), 2, "no family is called 'lenet7'"),
-        (("estimate", "lenet5", *SIM, "--within", "5"), 2, "--within 5; give an energy such as 500J"),
+        (("estimate", "lenet5", *SIM, "--within", "5s"), 2, "--within 5s; give an energy such as 500J"),
         (("estimate", "cnn5", *SIM, "--approximate", "--refine", "3%"), 2, "--approximate with --refine"),
         (
             ("estimate", "lenet5", "--optimizer", "adam", *SIM, "--approximate"),
@@ -817,7 +822,7 @@ def test_search_by_gradient(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("--gradient",), 2, "--gradient needs one limit; give --budget-j 1.2 or --at-least 1e6"),
+        (("--gradient",), 2, "--gradient needs one limit; give --budget 1.2J or --at-least 1e6"),
         (("--width-step", "0"), 2, "--width-step 0; give at least 1"),
         (("--plot", "front.png"), 2, "--plot front.png; plots are SVG"),
         (("--budget-j", "1"), 2, "without --gradient"),
@@ -827,7 +832,7 @@ def test_search_by_gradient(folder: Path) -> None:
         (("--widths", "1:2:1:1,8,8,8"), 2, "give LOW:HIGH:STEP"),
         (("--objective", "score.py:gone"), 2, "score.py"),
         (("--objective", "accuracy"), 2, "--objective accuracy; choose from params, flops"),
-        (("--samples", "0"), 2, "costs of 0 samples"),
+        (("--samples", "0"), 2, "--samples 0; give at least 1"),
         (("--input", "10,1,32,32"), 4, "lacks conv1"),
     ],
 )

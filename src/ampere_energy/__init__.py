@@ -15,27 +15,51 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ampere_energy.collection import load
     from ampere_energy.decide.channels import prunable
     from ampere_energy.decide.objective import energy_objective
     from ampere_energy.decide.prune import prune
     from ampere_energy.decide.pruned import Pruned, load_pruned
     from ampere_energy.decide.search import search
     from ampere_energy.decide.space import space_of
+    from ampere_energy.errors import (
+        AmpereError,
+        CoverageError,
+        DeviceError,
+        FileError,
+        MeterError,
+        ModelError,
+        RequestError,
+        WidthError,
+        WorkerError,
+    )
     from ampere_energy.fit.campaign import profile
-    from ampere_energy.fit.profile import Profile, load
+    from ampere_energy.fit.profile import Profile
     from ampere_energy.fit.rules import Rules
     from ampere_energy.model.parse import parse
-    from ampere_energy.model.training import Training
+    from ampere_energy.model.training import Mode, Optimizer, Precision, Training
     from ampere_energy.predict.estimate import Estimate, estimate
     from ampere_energy.predict.many import estimate_many
 
 __version__ = "0.1.0"
 __all__ = [
+    "AmpereError",
+    "CoverageError",
+    "DeviceError",
     "Estimate",
+    "FileError",
+    "MeterError",
+    "Mode",
+    "ModelError",
+    "Optimizer",
+    "Precision",
     "Profile",
     "Pruned",
+    "RequestError",
     "Rules",
     "Training",
+    "WidthError",
+    "WorkerError",
     "energy_objective",
     "estimate",
     "estimate_many",
@@ -50,22 +74,34 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AmpereError": "ampere_energy.errors",
+    "CoverageError": "ampere_energy.errors",
+    "DeviceError": "ampere_energy.errors",
     "Estimate": "ampere_energy.predict.estimate",
+    "FileError": "ampere_energy.errors",
+    "MeterError": "ampere_energy.errors",
+    "Mode": "ampere_energy.model.training",
+    "ModelError": "ampere_energy.errors",
+    "Optimizer": "ampere_energy.model.training",
+    "Precision": "ampere_energy.model.training",
     "Profile": "ampere_energy.fit.profile",
     "Pruned": "ampere_energy.decide.pruned",
+    "RequestError": "ampere_energy.errors",
     "Rules": "ampere_energy.fit.rules",
     "Training": "ampere_energy.model.training",
+    "WidthError": "ampere_energy.errors",
+    "WorkerError": "ampere_energy.errors",
     "energy_objective": "ampere_energy.decide.objective",
     "estimate": "ampere_energy.predict.estimate",
     "estimate_many": "ampere_energy.predict.many",
-    "load": "ampere_energy.fit.profile",
+    "load": "ampere_energy.collection",
     "load_pruned": "ampere_energy.decide.pruned",
     "parse": "ampere_energy.model.parse",
     "profile": "ampere_energy.fit.campaign",
-    "search": "ampere_energy.decide.search",
-    "space_of": "ampere_energy.decide.space",
     "prunable": "ampere_energy.decide.channels",
     "prune": "ampere_energy.decide.prune",
+    "search": "ampere_energy.decide.search",
+    "space_of": "ampere_energy.decide.space",
 }
 
 

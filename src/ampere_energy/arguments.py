@@ -1,19 +1,17 @@
-"""What people type, made into values; and where profiles and their logs live."""
+"""What people type, made into values: one parser for each sort of quantity, for all options."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ampere_energy.errors import FileError, RequestError
+from ampere_energy.errors import RequestError
+from ampere_energy.show.units import Quantity
 
 if TYPE_CHECKING:
     from ampere_energy.decide.pruned import Budget
-    from ampere_energy.fit.file import Heading
-    from ampere_energy.fit.profile import Profile
-    from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import InputSpec, ModelRef
     from ampere_energy.model.variants import WidthRange
 
@@ -83,45 +81,58 @@ def inputs_text(ref: ModelRef) -> list[str]:
     ]
 
 
-def seconds(text: str) -> float | None:
-    """Seconds of a time such as 60s, 2m or 1h."""
-    if not text:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h)?", text.strip())
-    if not match:
-        raise RequestError(f"--budget {text}", "give a time such as 60s, 2m or 1h")
-    return float(match[1]) * {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+def counted(option: str) -> Callable[[str], int]:
+    """What reads an option's whole number, such as 1000 or 1e6; its default is a number already."""
+
+    def count(text: str | int) -> int:
+        value = _number(str(text))
+        if value is None or value != int(value):
+            raise RequestError(f"{option} {text}", "give a whole number such as 1000 or 1e6")
+        return positive(int(value), option)
+
+    return count
 
 
-def watt_hours(text: str) -> float | None:
-    """Watt-hours of a capacity such as 15Wh."""
-    if not text:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(Wh|kWh)", text.strip(), re.IGNORECASE)
-    if not match or float(match[1]) <= 0:
+def seconds(text: str, option: str = "--budget") -> float | None:
+    """Seconds of a time such as 60s, 2m, 1h or 1e2s; a number alone is seconds."""
+    found = _quantity(text, _TIMES, "s")
+    if text and found is None:
+        raise RequestError(f"{option} {text}", "give a time such as 60s, 2m or 1h")
+    return found.value if found else None
+
+
+def watt_hours(text: str) -> Quantity | None:
+    """Watt-hours of a capacity such as 15Wh; a number alone could be anything, and is refused."""
+    found = _quantity(text, {unit: factor / _ENERGIES["Wh"] for unit, factor in _ENERGIES.items()})
+    if text and found is None:
         raise RequestError(f"--battery {text}", "give a capacity such as 15Wh; of mAh, a thousandth times the volts")
-    return float(match[1]) * (1000 if match[2].lower() == "kwh" else 1)
+    return found
 
 
-def joules(text: str, option: str = "--within") -> float | None:
-    """Joules of an energy such as 500J, 20kJ, 1.5MJ or 3Wh."""
-    if not text:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(mJ|J|kJ|MJ|Wh|kWh)", text.strip())
-    if not match or float(match[1]) <= 0:
+def joules(text: str, option: str = "--within") -> Quantity | None:
+    """Joules of an energy such as 500J, 20kJ, 1.5e3J or 3Wh; a number alone is joules."""
+    found = _quantity(text, _ENERGIES, "J")
+    if text and found is None:
         raise RequestError(f"{option} {text}", "give an energy such as 500J, 20kJ or 3Wh")
-    return float(match[1]) * {"mJ": 1e-3, "J": 1, "kJ": 1e3, "MJ": 1e6, "Wh": 3600, "kWh": 3.6e6}[match[2]]
+    return found
+
+
+def watts(text: str | float) -> float:
+    """Watts of a power such as 10W; a number alone is watts."""
+    found = _quantity(str(text), _POWERS, "W")
+    if found is None:
+        raise RequestError(f"--watts-per-core {text}", "give positive watts, such as 10W")
+    return found.value
 
 
 def share(text: str, option: str) -> float | None:
     """A share such as 3% or 0.03."""
     if not text:
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", text.strip())
-    value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < value < 1:
+    found = _quantity(text, {"%": 0.01, "": 1.0}, "")
+    if found is None or not found.value < 1:
         raise RequestError(f"{option} {text}", "give a share such as 3%")
-    return value
+    return found.value
 
 
 def probability(value: str | float) -> float:
@@ -132,122 +143,45 @@ def probability(value: str | float) -> float:
         raise RequestError(error.what, "give a probability between 0 and 1, such as 0.9 or 90%") from error
 
 
+_TIMES = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_ENERGIES = {"mJ": 1e-3, "J": 1.0, "kJ": 1e3, "MJ": 1e6, "GJ": 1e9, "mWh": 3.6, "Wh": 3600.0, "kWh": 3.6e6}
+_POWERS = {"mW": 1e-3, "W": 1.0, "kW": 1e3}
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+
+
+def _quantity(text: str, units: Mapping[str, float], usual: str | None = None) -> Quantity | None:
+    """A positive quantity in one of some units, as all options take it; None where the text is none.
+
+    Args:
+        units: how much each is of the unit that the value comes in. Letters may be of the wrong case where that
+            leaves one unit to be meant: `15wh`, but not `1mj`.
+        usual: the unit of a number alone; None where one must be given.
+    """
+    match = re.fullmatch(rf"({_NUMBER})\s*(\D*)", text.strip())
+    value = _number(match[1]) if match else None
+    if match is None or value is None or value == 0:
+        return None
+    unit = match[2] or usual
+    alike = [known for known in units if unit is not None and known.lower() == unit.lower()]
+    known = unit if unit in units else alike[0] if len(alike) == 1 else None
+    return None if known is None else Quantity(value * units[known], f"{match[1]} {known}".rstrip())
+
+
+def _number(text: str) -> float | None:
+    value = float(text) if re.fullmatch(rf"[+-]?{_NUMBER}", text.strip()) else math.nan
+    return value if math.isfinite(value) else None
+
+
 def step_budget(text: str) -> Budget:
     """What a step may cost: a share such as 50%, or an energy such as 1.5J."""
     from ampere_energy.decide.pruned import Budget
 
     try:
-        if any(letter.isalpha() for letter in text):
-            return Budget(joules=joules(text, "--budget"))
+        if text.strip().endswith(tuple("Jh")):
+            energy = joules(text, "--budget")
+            return Budget(joules=energy.value if energy else None, text=energy.text if energy else "")
         return Budget(share=share(text, "--budget"))
     except RequestError as error:
         raise RequestError(
             error.what, "give a share below 100%, such as 50%, or joules a step, such as 1.5J"
         ) from error
-
-
-def default_name(model: str, device: str) -> str:
-    """A profile's name where none was given."""
-    return re.sub(r"[^\w.]+", "-", f"{Path(model).name}-{device}").strip("-")
-
-
-def new_name(model: str, device: str, beside: str) -> str:
-    """A name for a profile of a model that no profile or log has yet, of the sort of another's: a file or a name."""
-    name = default_name(model, device)
-    file = Path(beside).is_file() or beside.endswith(".json") or "/" in beside
-    candidates = (name, *(f"{name}-{i}" for i in range(2, 10**6)))
-    names = (str(Path(beside).with_name(f"{candidate}.json")) if file else candidate for candidate in candidates)
-    return next(n for n in names if not any(profile_path(n).with_suffix(s).exists() for s in (".json", ".jsonl")))
-
-
-def profile_path(name: str) -> Path:
-    """A file where the name says so, else a name in the user's collection."""
-    if Path(name).is_dir():
-        raise RequestError(f"{name} is a folder", f"name a file in it, such as {Path(name) / 'profile.json'}")
-    if name.endswith(".json") or "/" in name:
-        return Path(name).with_suffix(".json")
-    return _collection() / f"{name}.json"
-
-
-def _collection() -> Path:
-    import platformdirs
-
-    return platformdirs.user_data_path("ampere-energy") / "profiles"
-
-
-def saved_profiles() -> list[tuple[Path, Heading | FileError]]:
-    """The user's collection: what each file says of itself, or what is wrong with it."""
-    from ampere_energy.fit.file import heading
-
-    found: list[tuple[Path, Heading | FileError]] = []
-    for path in sorted(_collection().glob("*.json")):
-        try:
-            found.append((path, heading(path)))
-        except FileError as error:
-            found.append((path, error))
-    return found
-
-
-def is_bundle(name: str) -> bool:
-    """Whether a name means a bundle: no file and no saved profile is called so."""
-    from ampere_energy.bundled.about import bundles
-
-    taken = Path(name).is_file() or (_collection() / f"{name}.json").is_file()
-    return name in bundles() and not taken
-
-
-def prepare_log(path: Path, log: Path, spec: ModelSpec, resume: bool, fresh: bool) -> Path | None:
-    """Makes sure that what was measured before is gone on with or kept, never mixed or lost.
-
-    Returns:
-        Where an old log was moved to, if it was.
-    """
-    if resume and fresh:
-        raise RequestError("--resume with --fresh", "give one of them")
-    if resume and path.exists():
-        from ampere_energy.fit.file import heading
-
-        before = heading(path, older=True)
-        if (before.model, before.training) != (spec.name, spec.training):
-            raise RequestError(f"{path} is a profile of {before.model} at {before.training}", "choose another --out")
-    if resume and not log.exists():
-        raise FileError(f"there is no log {log} to resume", "run without --resume")
-    if log.exists() and log.stat().st_size and not resume:
-        if not fresh:
-            raise FileError(
-                f"{log} holds measurements", "go on with --resume, start anew with --fresh, or choose --out"
-            )
-        kept = next(p for i in range(1, 10**6) if not (p := log.with_suffix(f".{i}.jsonl")).exists())
-        log.rename(kept)
-        return kept
-    return None
-
-
-def existing_path(name: str) -> Path:
-    """Where the profile of a name or file is."""
-    return profile_path(name) if not Path(name).is_file() else Path(name)
-
-
-def load_profile(name: str) -> Profile:
-    """The profile of a name or file, of the user's own: bundled ones are only for estimates."""
-    if is_bundle(name):
-        raise RequestError(
-            f"{name} is bundled, profiled on another device, and is not measured with or written to",
-            "make your own profile on this device with ampere profile",
-        )
-    if is_bundle(name.partition("/")[0]) and not Path(name).is_file():
-        raise RequestError(
-            f"{name} is one profile of a bundle",
-            f"give --profile {name.partition('/')[0]}, which takes the one that covers the model",
-        )
-    path = existing_path(name)
-    if path.parent == _collection() and not path.exists():
-        from ampere_energy.bundled.about import bundles
-
-        raise FileError(
-            f"no profile or bundle is called {name!r}",
-            f"make one with ampere profile, or take a bundle: {', '.join(bundles())}",
-        )
-    from ampere_energy.fit.profile import load
-
-    return load(path)

@@ -11,7 +11,7 @@ import pytest
 from studies import hostile
 from studies.additive import spec_of
 
-from ampere_energy.arguments import default_name
+from ampere_energy.collection import default_name
 from ampere_energy.errors import AmpereError, FileError
 from ampere_energy.fit.file import LARGEST_BYTES
 from ampere_energy.fit.profile import learn, load

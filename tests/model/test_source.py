@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ampere_energy.errors import ModelError, RequestError, WidthError
-from ampere_energy.model.source import InputSpec, ModelRef, instantiate, load, model_ref
+from ampere_energy.model.source import InputSpec, ModelRef, find, instantiate, load, model_ref
 from ampere_energy.model.training import Training
 from ampere_energy.model.zoo.families import VOCABULARY, family
 from ampere_energy.plain import decode, encode
@@ -149,3 +149,49 @@ def test_a_family_of_tokens_reads_its_input_as_it_is_written() -> None:
     short = model_ref("transformer", widths=(1, 64), input=(32, 64))
     assert model_ref("transformer", widths=(1, 64), inputs=short.inputs) == short
     assert short.training.batch == 32
+
+
+CANDIDATES = """
+from __future__ import annotations
+import torch
+from torch import nn
+from torch.nn import Linear
+def small(width=8): return nn.Linear(3, width)
+def typed() -> nn.Sequential: return nn.Sequential(small())
+def pair() -> tuple[nn.Module, torch.Tensor]: return small(), torch.zeros(2, 3)
+def unknown() -> Gone: return small()
+def main() -> nn.Module: raise SystemExit("main was called")
+def _hidden(): return small()
+def needs(width): return small(width)
+def number() -> int: return 3
+def nothing() -> None: return None
+def names() -> list[str]: return []
+def tensor() -> torch.Tensor: return torch.zeros(3)
+def loss(model, batch): return 0.0
+class Net(nn.Module):
+    def __init__(self, width=3): super().__init__()
+class Wide(nn.Module):
+    def __init__(self, width): super().__init__()
+class Plain: pass
+"""
+
+
+def test_only_what_gives_a_model_is_proposed(tmp_path: Path) -> None:
+    path = tmp_path / "candidates.py"
+    path.write_text(CANDIDATES)
+    proposed = "it defines small, typed, pair, unknown, Net"
+    with pytest.raises(RequestError) as no_name:
+        model_ref(str(path))
+    assert str(no_name.value) == f"{path} names no factory; give {path}:NAME; {proposed}"
+    with pytest.raises(ModelError) as absent:
+        instantiate(model_ref(f"{path}:absent", input=(5, 3)))
+    assert str(absent.value).endswith(f"has no factory 'absent'; {proposed}")
+    with pytest.raises(ModelError, match=r"it defines small, .*needs, number, .*loss$"):
+        find(f"{path}:absent", "function")
+
+
+def test_a_file_without_a_factory_says_what_one_is(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text("def main() -> None: pass\n")
+    with pytest.raises(RequestError, match=r"define a function that returns a torch.nn.Module, or \(model, inputs\)"):
+        model_ref(str(path))

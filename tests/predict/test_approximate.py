@@ -101,13 +101,15 @@ def test_widths_beyond_the_profile_use_what_is_known_of_the_kind() -> None:
 def test_many_lacking_blocks_are_counted(known: Profile, other: ModelSpec) -> None:
     block = other.blocks[0]
     many = replace(other, blocks=tuple(replace(block, name=f"layer{i}") for i in range(9)), widths=(), follows=())
-    with pytest.raises(CoverageError, match=r"layer4 \(.*, layer5 \([^,]* and 3 more; profile") as caught:
+    with pytest.raises(
+        CoverageError, match=r"layer4 \(.*, layer5 \([^,]* and 3 more; the nearest to block layer0 that"
+    ) as caught:
         estimate(many, known)
     assert "layer6" not in str(caught.value)
 
 
 def test_other_training_settings_are_not_bridged(known: Profile, other: ModelSpec) -> None:
-    with pytest.raises(CoverageError, match="trains at batch 10 with adam"):
+    with pytest.raises(CoverageError, match="made with --optimizer sgd, you asked for adam"):
         estimate(replace(other, training=Training(10, Optimizer.ADAM)), known, approximate=True)
 
 

@@ -71,7 +71,7 @@ def test_battery_share(learnt: Profile) -> None:
 def test_what_is_not_covered_is_named(learnt: Profile) -> None:
     with pytest.raises(CoverageError, match=r"lacks conv1 \(conv2d 3 padding 1 @1×28×28"):
         estimate(spec_of("cnn5"), learnt)
-    with pytest.raises(CoverageError, match="batch 10 with sgd in eager mode, the model trains at batch 10 with adam"):
+    with pytest.raises(CoverageError, match="made with --optimizer sgd, you asked for adam; ask for"):
         estimate(replace(spec_of("lenet5"), training=Training(10, Optimizer.ADAM)), learnt)
     ranges = [WidthRange(1, n) for n in (4, 8, 50, 40)]
     for method in ("paper", "ampere"):

@@ -1,4 +1,4 @@
-"""What options ask for: trainings, models, devices, a bundle's profiles; and the command that would help instead."""
+"""What options ask for: models, devices, a bundle's profiles; and the command that would help instead."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ampere_energy.arguments import choice, inputs_of, inputs_text, new_name, numbers, positive
+from ampere_energy.arguments import inputs_of, inputs_text, numbers, positive
+from ampere_energy.collection import new_name
 from ampere_energy.commands.output import err, say
-from ampere_energy.errors import RequestError
+from ampere_energy.commands.settings import Given, mending
+from ampere_energy.errors import AmpereError, CoverageError, RequestError
+from ampere_energy.model.training import Mode
 
 if TYPE_CHECKING:
     from ampere_energy.bundled.choose import Choice
@@ -22,24 +25,11 @@ if TYPE_CHECKING:
     from ampere_energy.model.source import ModelRef
     from ampere_energy.model.training import Training
     from ampere_energy.model.variants import WidthRange
+    from ampere_energy.predict.lacking import Known
 
 
 SAME_CARD = "intervals: of the card that was profiled, on which all are compared; ampere estimate has another's"
 """What commands say that compare models from a bundle's profile."""
-
-
-def training_of(optimizer: str, mode: str, precision: str, channels_last: bool, accumulate: int) -> Training:
-    """How to train; the batch is the input's and comes with it."""
-    from ampere_energy.model.training import Mode, Optimizer, Precision, Training
-
-    return Training(
-        1,
-        choice(Optimizer, optimizer, "--optimizer"),
-        choice(Mode, mode, "--mode"),
-        choice(Precision, precision, "--precision"),
-        channels_last,
-        accumulate,
-    )
 
 
 def ref_of(model: str, input: list[str] | None, widths: str, training: Training) -> ModelRef:
@@ -58,6 +48,20 @@ def spec_of(ref: ModelRef) -> ModelSpec:
         return parse_ref(ref)  # what a user's model prints must not end up in our JSON
 
 
+def spec_for(ref: ModelRef, learnt: Profile) -> ModelSpec:
+    """The model's blocks, by its groups of channels where the profile was made of it so, with `--prunable`."""
+    from ampere_energy.predict.lacking import known_kinds
+
+    known, spec = {kind.id for kind in known_kinds(learnt)}, spec_of(ref)
+    if ref.source != learnt.model or all(block.kind.id in known for block in spec.blocks):
+        return spec
+    try:
+        grouped = prunable_of(ref, 1)[1]
+    except AmpereError:  # nothing of it can be pruned
+        return spec
+    return replace(grouped, name=spec.name) if all(block.kind.id in known for block in grouped.blocks) else spec
+
+
 def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[WidthRange]]:
     """The model by its groups of channels, with the widths to cover so that it can be pruned."""
     from ampere_energy.decide.channels import prunable
@@ -68,13 +72,42 @@ def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[Wid
     return space.ref_of(space.spec.widths) or ref, space.spec, space.ranges(step)
 
 
-def chosen_from(bundle: str, ref: ModelRef, input_given: bool, mode_given: bool, approximate: bool = False) -> Choice:
-    """The profile of a bundle that covers a model; says which."""
+def chosen_from(bundle: str, ref: ModelRef, input_given: bool, asked: Given, approximate: bool = False) -> Choice:
+    """The profile of a bundle that covers a model, in any settings that agree with those given; says which."""
+    from ampere_energy.bundled.about import entries
     from ampere_energy.bundled.choose import choose
 
-    chosen = choose(bundle, ref, spec_of, input_given=input_given, mode_given=mode_given, approximate=approximate)
-    say(f"profile {chosen.name} of {bundle}: {chosen.about}")
-    return chosen
+    there = [about.training for about in entries(bundle).values()]
+    alike = dict.fromkeys(asked.over(replace(one, batch=1, mode=Mode.EAGER)) for one in there if asked.agrees(one))
+    ways = sorted(alike, key=lambda training: training != asked.usual) or [asked.usual]
+    mode_given, error = "mode" in asked.settings, None
+    for rough in dict.fromkeys((approximate and len(ways) == 1, approximate)):
+        for training in ways:
+            tried = replace(ref, training=replace(training, batch=ref.training.batch))
+            try:
+                chosen = choose(
+                    bundle, tried, spec_of, input_given=input_given, mode_given=mode_given, approximate=rough
+                )
+            except CoverageError as failed:
+                error = error or failed
+                continue
+            say(f"profile {chosen.name} of {bundle}: {chosen.about}")
+            return chosen
+    assert error is not None
+    raise CoverageError(error.what + _unlike(asked, there), error.remedy, near=error.near) from error
+
+
+def _unlike(asked: Given, there: Sequence[Training]) -> str:
+    """Which settings no profile of a bundle has, beside what they have."""
+    from ampere_energy.predict.lacking import option
+
+    found = []
+    for name, wanted in asked.settings.items():
+        options = sorted({option(name, one) for one in there})
+        if option(name, asked.usual) not in options:
+            spelt = option(name, asked.usual) if isinstance(wanted, bool) else wanted
+            found.append(f"with {' or '.join(options)}, you asked for {spelt}")
+    return f": its profiles were made {'; '.join(found)}" if found else ""
 
 
 def device_of(name: str, meter: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:
@@ -104,13 +137,44 @@ def can_run(device: str, training: Training) -> None:
         raise RequestError("--mode graph on a CPU", "graphs are captured on CUDA devices: use --mode eager or compile")
 
 
-def as_profiled(ref: ModelRef, learnt: Profile, input_given: bool, mode_given: bool) -> ModelRef:
-    """The model as a profile of one's own was made: its mode, and of a family its batch, where others are not given."""
+def remedy(ref: ModelRef, spec: ModelSpec, learnt: Profile, profile: str, more: Sequence[str] = ()) -> str:
+    """What to do about a model that a profile of one's own does not cover: never what would change nothing."""
+    from ampere_energy.predict.lacking import known_kinds
+
+    if spec.training != learnt.training:
+        options = mending(ref, spec.training, learnt.training)
+        return f"{f'give {options}, or ' if options else ''}run {profile_command(ref, learnt, profile, more)}"
+    if changes := _changing(ref, spec):
+        return f"{changes}, so no profile can know it: let the factory give the same model and inputs every time"
+    known = {kind.id: kind for kind in known_kinds(learnt)}
+    command = profile_command(ref, learnt, profile, more or _varying(ref, spec, known.values()))
+    if ref.source == learnt.model and not more and any(block.kind.id not in known for block in spec.blocks):
+        return f"the model or its input is not what was profiled: to profile it as it is now, run {command}"
+    return f"run {command}"
+
+
+def _changing(ref: ModelRef, spec: ModelSpec) -> str:
+    """How a factory's model differs from call to call, in words; empty where it does not."""
     from ampere_energy.model.zoo.families import FAMILIES
 
-    if not mode_given:
-        ref = replace(ref, training=replace(ref.training, mode=learnt.training.mode))
-    return ref if input_given or ref.source not in FAMILIES else ref.at_batch(learnt.training.batch)
+    if ref.source in FAMILIES:
+        return ""
+    again = spec_of(ref)
+    pairs = [(a, b) for a, b in zip(spec.blocks, again.blocks, strict=False) if (a.kind, a.point) != (b.kind, b.point)]
+    if not pairs:
+        return ""
+    name = pairs[0][0].name
+    shown = [f"{block.kind.label} at widths {','.join(map(str, block.point))}" for block in pairs[0]]
+    how = "in what its description does not show" if shown[0] == shown[1] else f"{shown[0]}, then {shown[1]}"
+    return f"{ref.source} differs from call to call (block {name}: {how})"
+
+
+def _varying(ref: ModelRef, spec: ModelSpec, known: Iterable[Known]) -> list[str]:
+    """`--vary` where a factory's profile knew narrower widths, which the next one should know as well."""
+    from ampere_energy.model.zoo.families import FAMILIES
+
+    ranges = any(len(r) > 1 for kind in known for r in kind.domain)
+    return ["--vary"] if ranges and spec.widths and not ref.widths and ref.source not in FAMILIES else []
 
 
 def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence[str] = ()) -> str:

@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.arguments import existing_path, is_bundle, joules, load_profile, positive, share, watt_hours
-from ampere_energy.commands.asked import as_profiled, chosen_from, profile_command, ref_of, spec_of, training_of
+from ampere_energy.arguments import joules, share, watt_hours
+from ampere_energy.collection import existing_path, is_bundle, load_profile
+from ampere_energy.commands.asked import chosen_from, ref_of, remedy, spec_for, spec_of
 from ampere_energy.commands.options import (
-    Accumulate,
+    AccumulateOrSame,
     AsJson,
-    ChannelsLast,
+    ChannelsLastOrSame,
     Input,
+    Iterations,
     Level,
     Model,
-    ModeOrAny,
-    OptimizerName,
-    PrecisionName,
+    ModeOrSame,
+    OptimizerOrSame,
+    PrecisionOrSame,
     ProfileOrBundle,
     Widths,
 )
 from ampere_energy.commands.output import err, say, show
+from ampere_energy.commands.settings import as_profiled, given
 from ampere_energy.errors import CoverageError, RequestError
 
 if TYPE_CHECKING:
@@ -38,12 +41,12 @@ def estimate(
     profile: ProfileOrBundle,
     input: Input = None,
     widths: Widths = "",
-    optimizer: OptimizerName = "sgd",
-    mode: ModeOrAny = "",
-    precision: PrecisionName = "fp32",
-    channels_last: ChannelsLast = False,
-    accumulate: Accumulate = 1,
-    iterations: Annotated[int, typer.Option(help="Training steps.")] = 1,
+    optimizer: OptimizerOrSame = "",
+    mode: ModeOrSame = "",
+    precision: PrecisionOrSame = "",
+    channels_last: ChannelsLastOrSame = None,
+    accumulate: AccumulateOrSame = None,
+    iterations: Iterations = 1,
     level: Level = 0.9,
     battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh: the share used, P(fits).")] = "",
     within: Annotated[str, typer.Option(help="An energy budget, such as 20kJ, to see how likely it is kept.")] = "",
@@ -56,11 +59,11 @@ def estimate(
     as_json: AsJson = False,
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
-    positive(iterations, "--iterations")
-    capacity, budget_j, target = watt_hours(battery), joules(within), share(refine, "--refine")
+    capacity, allowed, target = watt_hours(battery), joules(within), share(refine, "--refine")
     if approximate and target is not None:
         raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
-    ref = ref_of(model, input, widths, training_of(optimizer, mode or "eager", precision, channels_last, accumulate))
+    asked = given(optimizer, mode, precision, channels_last, accumulate)
+    ref = ref_of(model, input, widths, asked.usual)
     from ampere_energy.predict.batches import bridged
     from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.show.plainly import estimate_json
@@ -69,23 +72,25 @@ def estimate(
     chosen = None
     if is_bundle(profile) and target is None:
         try:
-            chosen = chosen_from(profile, ref, bool(input), bool(mode), approximate)
+            chosen = chosen_from(profile, ref, bool(input), asked, approximate)
         except CoverageError as error:
-            raise CoverageError(error.what, error.remedy + _rougher(error.near)) from error
+            raise CoverageError(error.what, error.remedy + _rougher(error.near, approximate)) from error
         ref, spec, learnt, there = chosen.ref, chosen.spec, chosen.profile, chosen.there
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
-        ref = as_profiled(ref, learnt, bool(input), bool(mode))
-        spec = spec_of(ref)
+        ref = as_profiled(ref, learnt, bool(input), asked)
+        spec = spec_for(ref, learnt)
         moved = approximate and bridged(spec.training, learnt.training)
         there = spec_of(ref.at_batch(learnt.training.batch)) if moved else None
     try:
         result = predict(spec, learnt, iterations=iterations, level=level, approximate=approximate, there=there)
     except CoverageError as error:
-        remedy = f"run {profile_command(ref, learnt, profile)}"
+        what_to_do = remedy(ref, spec, learnt, profile)
         if spec.training != learnt.training or learnt.references:
-            remedy += _rougher(spec.training == learnt.training or bridged(spec.training, learnt.training))
-        raise CoverageError(error.what, remedy) from error
+            what_to_do += _rougher(
+                spec.training == learnt.training or bridged(spec.training, learnt.training), approximate
+            )
+        raise CoverageError(error.what, what_to_do) from error
     if chosen is not None:
         from ampere_energy.bundled.elsewhere import elsewhere
 
@@ -98,15 +103,15 @@ def estimate(
         result = predict(spec, refined.profile, iterations=iterations, level=level)
     show(
         as_json,
-        lambda: estimate_json(result, capacity, budget_j, refined, chosen) | {"partial": not learnt.complete},
-        lambda: estimate_table(result, capacity, budget_j, chosen),
+        lambda: estimate_json(result, capacity, allowed, refined, chosen) | {"partial": not learnt.complete},
+        lambda: estimate_table(result, capacity, allowed, chosen),
     )
 
 
-def _rougher(bridges: bool) -> str:
-    """What --approximate could do for a model that is not covered."""
+def _rougher(bridges: bool, tried: bool) -> str:
+    """What --approximate could do for a model that is not covered, where it was not tried."""
     if bridges:
-        return ", or add --approximate for a rough estimate with a wide interval"
+        return "" if tried else ", or add --approximate for a rough estimate with a wide interval"
     return "; --approximate bridges batches, up to 64 times as large, and no other settings: give those of a profile"
 
 

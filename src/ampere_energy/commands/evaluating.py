@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ampere_energy.arguments import choice, load_profile, numbers, positive, seconds
+from ampere_energy.arguments import choice, numbers, positive, seconds
+from ampere_energy.collection import load_profile
 from ampere_energy.commands import STARTED_S
-from ampere_energy.commands.asked import busy_words, can_run, device_of, profile_command, ref_of, training_of
+from ampere_energy.commands.asked import busy_words, can_run, device_of, profile_command, ref_of
 from ampere_energy.commands.options import (
     AsJson,
     Input,
     Level,
     MeterName,
-    ModeName,
-    OptimizerName,
-    PrecisionName,
+    ModeOrSame,
+    OptimizerOrSame,
+    PrecisionOrSame,
     Threads,
     Watts,
     WidthStep,
 )
 from ampere_energy.commands.output import err, say, show, write
+from ampere_energy.commands.settings import Given, agreeing, given
 from ampere_energy.errors import CoverageError, FileError, RequestError
 
 if TYPE_CHECKING:
@@ -46,10 +48,12 @@ def evaluate(
     width_step: WidthStep = 1,
     level: Level = 0.9,
     device: Annotated[str, typer.Option("--device", help="Of --record: cpu, cuda or simulated[:NOISE].")] = "cpu",
-    optimizer: OptimizerName = "sgd",
-    mode: ModeName = "eager",
-    precision: PrecisionName = "fp32",
-    budget: Annotated[str, typer.Option(help="Of --record: time for each campaign.")] = "90s",
+    optimizer: OptimizerOrSame = "",
+    mode: ModeOrSame = "",
+    precision: PrecisionOrSame = "",
+    budget: Annotated[
+        str, typer.Option(help="Of --record: seconds of measuring for each campaign, such as 90s or 2m.")
+    ] = "90s",
     parts: Annotated[
         str, typer.Option(help="Of --record: campaign,members,short,refined,operators,paper [default: all].")
     ] = "",
@@ -65,15 +69,15 @@ def evaluate(
     if ":" in family_name:
         raise RequestError(f"{family_name} has no members to draw", "evaluate takes a family; see ampere models")
     positive(models, "--models")
+    wanted = given(optimizer, mode, precision)
     if recorded is not None:
         sets = _recorded(family_name, recorded, level)
     elif record is not None:
-        training = training_of(optimizer, mode, precision, False, 1)
-        can_run(device, training)
-        asked = _asked(family_name, training, models, seed, input, width_step, budget)
+        can_run(device, wanted.usual)
+        asked = _asked(family_name, wanted.usual, models, seed, input, width_step, budget)
         sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
     else:
-        sets = [_tried(family_name, profile, models, seed, input, width_step, level)]
+        sets = [_tried(family_name, profile, wanted, models, seed, input, width_step, level)]
     from ampere_energy.show.plainly import evaluation_json
     from ampere_energy.show.tables import evaluation_table
 
@@ -159,13 +163,21 @@ def _recorded_now(
 
 
 def _tried(
-    family_name: str, profile: str, models: int, seed: int, input: list[str] | None, width_step: int, level: float
+    family_name: str,
+    profile: str,
+    wanted: Given,
+    models: int,
+    seed: int,
+    input: list[str] | None,
+    width_step: int,
+    level: float,
 ) -> Trials:
     """A profile tried on members that are measured now."""
     from ampere_energy.model.zoo.families import family as find_family
 
     family = find_family(family_name).aligned(width_step)
     learnt = load_profile(profile)
+    agreeing(learnt, wanted)
     shape = input or [",".join(map(str, (learnt.training.batch, *family.input[1:])))]
     drawn = [",".join(map(str, widths)) for widths in family.sample(models, seed)]
     members = [ref_of(family_name, shape, widths, learnt.training) for widths in drawn]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ampere_energy.arguments import existing_path, is_bundle, load_profile, saved_profiles
-from ampere_energy.commands.asked import ref_of, spec_of, training_of
+from ampere_energy.collection import existing_path, is_bundle, load, load_profile, saved_profiles
+from ampere_energy.commands.asked import ref_of, spec_of
 from ampere_energy.commands.options import (
     Accumulate,
     AsJson,
@@ -21,10 +21,8 @@ from ampere_energy.commands.options import (
     Widths,
 )
 from ampere_energy.commands.output import err, say, show, write
+from ampere_energy.commands.settings import given
 from ampere_energy.errors import RequestError
-
-if TYPE_CHECKING:
-    from ampere_energy.fit.profile import Profile
 
 
 def models(as_json: AsJson = False) -> None:
@@ -68,7 +66,7 @@ def parse(
     as_json: AsJson = False,
 ) -> None:
     """Shows a model's blocks, kinds, widths, parameters and training FLOPs."""
-    spec = spec_of(ref_of(model, input, widths, training_of(optimizer, mode, precision, channels_last, accumulate)))
+    spec = spec_of(ref_of(model, input, widths, given(optimizer, mode, precision, channels_last, accumulate).usual))
     from ampere_energy.show.plainly import spec_json
     from ampere_energy.show.tables import spec_table
 
@@ -91,23 +89,13 @@ def report(
 
     bundle, _, name = subject.partition("/")
     if is_bundle(bundle) and not Path(subject).is_file():
-        _report(profile_page(_bundled(bundle, name)), page or Path(f"{name}.html"))
+        _report(profile_page(load(subject)), page or Path(f"{name}.html"))
         return
     path = existing_path(subject)
     page = page or Path(f"{path.stem}.html")
     if page.resolve() == path.resolve():
         raise RequestError(f"--out {page} is the file the page is about", "choose another --out")
     _report(evaluation_page(read_sets(path)) if is_evaluation(path) else profile_page(load_profile(subject)), page)
-
-
-def _bundled(bundle: str, name: str) -> Profile:
-    from ampere_energy.bundled.about import entries, load_bundled
-
-    found = entries(bundle)
-    if name not in found:
-        what = f"{bundle} has no profile {name!r}" if name else f"{bundle} is a bundle of {len(found)} profiles"
-        raise RequestError(what, f"name one, such as {bundle}/{next(iter(found))}: ampere profiles --json names all")
-    return load_bundled(bundle, name)
 
 
 def _report(text: str, page: Path) -> None:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.arguments import existing_path, load_profile, positive
-from ampere_energy.commands.asked import busy_words, device_of, ref_of, spec_of, training_of
+from ampere_energy.collection import existing_path, load_profile
+from ampere_energy.commands.asked import busy_words, device_of, ref_of, remedy, spec_for
 from ampere_energy.commands.options import (
-    Accumulate,
+    AccumulateOrSame,
     AsJson,
-    ChannelsLast,
+    ChannelsLastOrSame,
     DeviceName,
     Input,
+    Iterations,
     MeterName,
     Model,
-    ModeName,
-    OptimizerName,
-    PrecisionName,
+    ModeOrSame,
+    OptimizerOrSame,
+    PrecisionOrSame,
     Threads,
     Watts,
     Widths,
 )
 from ampere_energy.commands.output import err, say, show
-from ampere_energy.errors import DeviceError, RequestError
+from ampere_energy.commands.settings import as_profiled, given
+from ampere_energy.errors import CoverageError, DeviceError, RequestError
+
+if TYPE_CHECKING:
+    from ampere_energy.fit.profile import Profile
+    from ampere_energy.model.blocks import ModelSpec
+    from ampere_energy.model.source import ModelRef
 
 
 def measure(
@@ -32,12 +39,12 @@ def measure(
     device: DeviceName = "cpu",
     input: Input = None,
     widths: Widths = "",
-    optimizer: OptimizerName = "sgd",
-    mode: ModeName = "eager",
-    precision: PrecisionName = "fp32",
-    channels_last: ChannelsLast = False,
-    accumulate: Accumulate = 1,
-    iterations: Annotated[int, typer.Option(help="Training steps to report for.")] = 1,
+    optimizer: OptimizerOrSame = "",
+    mode: ModeOrSame = "",
+    precision: PrecisionOrSame = "",
+    channels_last: ChannelsLastOrSame = None,
+    accumulate: AccumulateOrSame = None,
+    iterations: Iterations = 1,
     add_to: Annotated[str, typer.Option("--add-to", help="A profile to teach what is measured.")] = "",
     meter: MeterName = "",
     watts_per_core: Watts = None,
@@ -45,10 +52,12 @@ def measure(
     as_json: AsJson = False,
 ) -> None:
     """Trains a model for some seconds on a device and reports what a step costs."""
-    positive(iterations, "--iterations")
-    ref = ref_of(model, input, widths, training_of(optimizer, mode, precision, channels_last, accumulate))
+    asked = given(optimizer, mode, precision, channels_last, accumulate)
+    ref = ref_of(model, input, widths, asked.usual)
     taught = load_profile(add_to) if add_to else None
-    spec = spec_of(ref) if taught else None
+    if taught is not None:
+        ref = as_profiled(ref, taught, bool(input), asked)
+    spec = _recognised(ref, taught, add_to) if taught is not None else None
     from ampere_energy.measure.devices import threads_of
     from ampere_energy.measure.measurement import REPORT
     from ampere_energy.show.plainly import measurement_json
@@ -84,3 +93,15 @@ def measure(
         MeasurementLog(path.with_suffix(".jsonl")).append(result)
         learnt.save(path)
         say(f"added to {path}")
+
+
+def _recognised(ref: ModelRef, taught: Profile, name: str) -> ModelSpec:
+    """The model's blocks, all of kinds that the profile knows; else nothing is measured."""
+    from ampere_energy.predict.lacking import recognised
+
+    spec = spec_for(ref, taught)
+    try:
+        recognised(spec, taught)
+    except CoverageError as error:
+        raise CoverageError(error.what, remedy(ref, spec, taught, name)) from error
+    return spec

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ampere_energy.arguments import probability
+from ampere_energy.arguments import counted, probability, watts
 
 Model = Annotated[
     str, typer.Argument(help="A family (see `ampere models`), path/to/file.py:factory or package.module:factory.")
@@ -15,24 +15,46 @@ Input = Annotated[
     list[str] | None,
     typer.Option("--input", help="Shape of the input, batch first: 32,3,64,64; or of each: ids:int64:8,128."),
 ]
-Widths = Annotated[str, typer.Option(help="A member's widths: 6,16,120,84. For a factory, its arguments.")]
+Widths = Annotated[str, typer.Option(help="A family's widths: 6,16,120,84. For a factory, its arguments.")]
 OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
 PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, or bf16 and fp16 by autocast.")]
 ChannelsLast = Annotated[bool, typer.Option("--channels-last", help="Keep images with their channels innermost.")]
 Accumulate = Annotated[int, typer.Option(help="Forward and backward passes an update; a step is all of them.")]
+OptimizerOrSame = Annotated[
+    str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw [default: the profile's, else sgd].")
+]
+ModeOrSame = Annotated[
+    str, typer.Option("--mode", help="eager, graph or compile [default: the profile's, else eager].")
+]
+PrecisionOrSame = Annotated[
+    str, typer.Option("--precision", help="fp32, tf32, bf16 or fp16 [default: the profile's, else fp32].")
+]
+ChannelsLastOrSame = Annotated[
+    bool | None,
+    typer.Option(
+        "--channels-last/--no-channels-last",
+        help="Whether images are kept with their channels innermost [default: as in the profile, else not].",
+    ),
+]
+AccumulateOrSame = Annotated[
+    int | None, typer.Option("--accumulate", help="Passes an update [default: the profile's, else 1].")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DeviceName = Annotated[str, typer.Option("--device", help="cpu, cuda, or simulated[:NOISE] for a dry run.")]
 ModeName = Annotated[str, typer.Option("--mode", help="How a step is run: eager, graph or compile.")]
 MeterName = Annotated[
     str, typer.Option("--meter", help="What to read: nvml, rapl, nvml+rapl, … [default: the best readable].")
 ]
-Watts = Annotated[float | None, typer.Option(help="Model energy: watts of one busy core [default: 10].")]
+Watts = Annotated[
+    float | None, typer.Option(parser=watts, metavar="W", help="Model energy: watts of one busy core [default: 10W].")
+]
 Threads = Annotated[int | None, typer.Option(help="torch threads [default: torch's own choice].")]
 ProfileOrBundle = Annotated[
     str, typer.Option("--profile", help="A profile's name or file, or a bundle's name (see `ampere profiles`).")
 ]
-ModeOrAny = Annotated[
-    str, typer.Option("--mode", help="eager, graph or compile [default: eager, or what the bundle has].")
+Iterations = Annotated[
+    int,
+    typer.Option(parser=counted("--iterations"), metavar="N", help="Training steps to tell the cost of, such as 1e6."),
 ]
 Level = Annotated[
     float, typer.Option(parser=probability, metavar="SHARE", help="Probability that the interval holds, such as 90%.")

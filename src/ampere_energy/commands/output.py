@@ -7,12 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from ampere_energy.errors import FileError
+from ampere_energy.show.whole import console, whole
 
-out = Console(emoji=False, markup=False)
-err = Console(stderr=True, emoji=False, markup=False)
+err = console(stderr=True)
 
 
 def say(message: str) -> None:
@@ -25,7 +23,7 @@ def show(as_json: bool, data: Callable[[], Any], table: Callable[[], Any]) -> No
     if as_json:
         print(json.dumps(data(), indent=2, allow_nan=False))
     else:
-        out.print(table())
+        console().print(whole(table()), crop=False)
 
 
 def write(path: Path, text: str) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.arguments import choice, default_name, positive, prepare_log, profile_path, seconds, share
-from ampere_energy.commands.asked import busy_words, can_run, device_of, prunable_of, ref_of, spec_of, training_of
+from ampere_energy.arguments import choice, positive, seconds, share
+from ampere_energy.collection import default_name, prepare_log, profile_path
+from ampere_energy.commands.asked import busy_words, can_run, device_of, prunable_of, ref_of, spec_of
 from ampere_energy.commands.options import (
     Accumulate,
     AsJson,
@@ -25,6 +26,7 @@ from ampere_energy.commands.options import (
     WidthStep,
 )
 from ampere_energy.commands.output import err, say, show
+from ampere_energy.commands.settings import given
 from ampere_energy.errors import RequestError
 
 if TYPE_CHECKING:
@@ -51,7 +53,9 @@ def profile(
     precision: PrecisionName = "fp32",
     channels_last: ChannelsLast = False,
     accumulate: Accumulate = 1,
-    budget: Annotated[str, typer.Option(help="Time for measuring, such as 60s or 2m [default: until precise].")] = "",
+    budget: Annotated[
+        str, typer.Option(help="Seconds of measuring, such as 60s, 2m or 1h [default: until precise].")
+    ] = "",
     points: Annotated[
         int | None,
         typer.Option(help="The most metered points of one kind [default: 16, or what --budget has room for]."),
@@ -69,7 +73,7 @@ def profile(
     as_json: AsJson = False,
 ) -> None:
     """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
-    ref = ref_of(model, input, widths, training_of(optimizer, mode, precision, channels_last, accumulate))
+    ref = ref_of(model, input, widths, given(optimizer, mode, precision, channels_last, accumulate).usual)
     if prunable and vary:
         raise RequestError("--prunable with --vary", "give one of them")
     can_run(device, ref.training)

@@ -5,41 +5,42 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.arguments import choice, existing_path, is_bundle, load_profile, positive, step_budget
+from ampere_energy.arguments import choice, positive, step_budget
+from ampere_energy.collection import existing_path, is_bundle, load_profile
 from ampere_energy.commands.asked import (
     SAME_CARD,
-    as_profiled,
     busy_words,
     chosen_from,
     device_of,
     profile_command,
     prunable_of,
     ref_of,
-    training_of,
 )
 from ampere_energy.commands.options import (
-    Accumulate,
+    AccumulateOrSame,
     AsJson,
-    ChannelsLast,
+    ChannelsLastOrSame,
     Input,
     Level,
     MeterName,
     Model,
-    ModeOrAny,
-    OptimizerName,
-    PrecisionName,
+    ModeOrSame,
+    OptimizerOrSame,
+    PrecisionOrSame,
     ProfileOrBundle,
     Threads,
     Watts,
     Widths,
 )
 from ampere_energy.commands.output import err, say, show
+from ampere_energy.commands.settings import as_profiled, given, mending
 from ampere_energy.errors import CoverageError, RequestError
 
 if TYPE_CHECKING:
@@ -52,14 +53,16 @@ if TYPE_CHECKING:
 def prune(
     model: Model,
     profile: ProfileOrBundle,
-    budget: Annotated[str, typer.Option(help="What a step may cost: 50% of what it does, or joules, such as 1.5J.")],
+    budget: Annotated[
+        str, typer.Option(help="What a step may cost, in energy: 50% of what it does, or joules, such as 1.5J.")
+    ],
     input: Input = None,
     widths: Widths = "",
-    optimizer: OptimizerName = "sgd",
-    mode: ModeOrAny = "",
-    precision: PrecisionName = "fp32",
-    channels_last: ChannelsLast = False,
-    accumulate: Accumulate = 1,
+    optimizer: OptimizerOrSame = "",
+    mode: ModeOrSame = "",
+    precision: PrecisionOrSame = "",
+    channels_last: ChannelsLastOrSame = None,
+    accumulate: AccumulateOrSame = None,
     guide: Annotated[str, typer.Option(help="What widths are chosen by: ampere, flops or random.")] = "ampere",
     importance: Annotated[str, typer.Option(help="Which channels stay: by random, l1, l2, bn or taylor.")] = "l2",
     mean: Annotated[bool, typer.Option("--mean", help="Aim at the mean, not the interval's upper end.")] = False,
@@ -83,13 +86,14 @@ def prune(
     as_json: AsJson = False,
 ) -> None:
     """Prunes a model until a training step costs what a budget allows, as estimated from a profile."""
-    ref = ref_of(model, input, widths, training_of(optimizer, mode or "eager", precision, channels_last, accumulate))
+    asked = given(optimizer, mode, precision, channels_last, accumulate)
+    ref = ref_of(model, input, widths, asked.usual)
     others = [load_profile(name) for name in beside or ()]
     if is_bundle(profile) and not refine:
         from ampere_energy.bundled.about import entries, load_bundled
 
         try:
-            chosen = chosen_from(profile, ref, bool(input), bool(mode))
+            chosen = chosen_from(profile, ref, bool(input), asked)
             say(SAME_CARD)
         except CoverageError:
             prunable_of(ref, 1)  # what no profile could change is said instead
@@ -100,10 +104,10 @@ def prune(
         others += [load_bundled(profile, name) for name in same if name != chosen.name]
     else:
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
-        ref = as_profiled(ref, learnt, bool(input), bool(mode))
+        ref = as_profiled(ref, learnt, bool(input), asked)
     if refine and (device or guide == "flops"):
-        given = f"--device {device}" if device else "--guide flops"
-        raise RequestError(f"--refine with {given}", "refining is for joules, on the device that was profiled")
+        other = f"--device {device}" if device else "--guide flops"
+        raise RequestError(f"--refine with {other}", "refining is for joules, on the device that was profiled")
     if verify and not device and is_bundle(profile):
         raise RequestError(f"--verify with the bundle {profile}", "say on which --device")
     if device and device.partition(":")[0] != learnt.device.name.partition(":")[0]:
@@ -135,7 +139,10 @@ def prune(
                 raise CoverageError(f"the profile covers no narrower width of {ref}", "profile this model")
         except CoverageError as error:
             more = ("--prunable", *(("--width-step", str(step)) if step > 1 else ()))
-            raise CoverageError(error.what, f"run {profile_command(ref, learnt, profile, more)}") from error
+            asked_for = ref.training if ref.input or ref.inputs else replace(ref.training, batch=learnt.training.batch)
+            options = mending(ref, asked_for, learnt.training)
+            first = f"give {options}, or " if options else ""
+            raise CoverageError(error.what, f"{first}run {profile_command(ref, learnt, profile, more)}") from error
         if weights is not None:
             load_weights(space.model, weights)
         worth = reward(space, learnt, step, others)

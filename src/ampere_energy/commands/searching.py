@@ -7,11 +7,22 @@ from typing import Annotated
 
 import typer
 
-from ampere_energy.arguments import is_bundle, load_profile, positive, width_ranges
-from ampere_energy.commands.asked import SAME_CARD, chosen_from, ref_of, training_of
-from ampere_energy.commands.options import AsJson, Input, ModeOrAny, WidthStep
+from ampere_energy.arguments import counted, joules, positive, width_ranges
+from ampere_energy.collection import is_bundle, load_profile
+from ampere_energy.commands.asked import SAME_CARD, chosen_from, profile_command, ref_of
+from ampere_energy.commands.options import (
+    AccumulateOrSame,
+    AsJson,
+    ChannelsLastOrSame,
+    Input,
+    ModeOrSame,
+    OptimizerOrSame,
+    PrecisionOrSame,
+    WidthStep,
+)
 from ampere_energy.commands.output import err, say, show, write
-from ampere_energy.errors import RequestError
+from ampere_energy.commands.settings import agreeing, as_profiled, given
+from ampere_energy.errors import CoverageError, RequestError
 
 
 def search(
@@ -33,28 +44,45 @@ def search(
     ] = "",
     width_step: WidthStep = 1,
     input: Input = None,
-    mode: ModeOrAny = "",
-    precision: Annotated[str, typer.Option("--precision", help="Of a bundle: fp32, tf32, bf16 or fp16.")] = "fp32",
-    samples: Annotated[int | None, typer.Option(help="Costs of training on so many [default: one batch].")] = None,
-    trials: Annotated[int, typer.Option(help="How many members to try.")] = 2000,
+    optimizer: OptimizerOrSame = "",
+    mode: ModeOrSame = "",
+    precision: PrecisionOrSame = "",
+    channels_last: ChannelsLastOrSame = None,
+    accumulate: AccumulateOrSame = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            parser=counted("--samples"), metavar="N", help="Costs of training on so many [default: one batch]."
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(parser=counted("--trials"), metavar="N", help="How many members to try.")
+    ] = 2000,
     seed: Annotated[int, typer.Option(help="Another seed searches elsewhere.")] = 0,
     storage: Annotated[str, typer.Option(help="Keep the study, and go on with it: sqlite:///search.db.")] = "",
     study: Annotated[str, typer.Option(help="The study's name in the storage.")] = "ampere",
-    gradient: Annotated[bool, typer.Option("--gradient", help="Follow the estimate's gradients to one limit:")] = False,
-    budget_j: Annotated[float | None, typer.Option(help="… the best within so many joules,")] = None,
-    at_least: Annotated[float | None, typer.Option(help="… or the cheapest with such a score.")] = None,
+    gradient: Annotated[
+        bool, typer.Option("--gradient", help="Follow the estimate's gradients to one limit, --budget or --at-least.")
+    ] = False,
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget", "--budget-j", help="Of --gradient: the best within this energy for all samples, such as 3kJ."
+        ),
+    ] = "",
+    at_least: Annotated[float | None, typer.Option(help="Of --gradient: the cheapest with such a score.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the front as an SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Looks for members of a family that are good, cheap and quick, by estimates: nothing is trained or measured."""
-    if not gradient and (budget_j, at_least) != (None, None):
-        raise RequestError("--budget-j or --at-least without --gradient", "add it, or leave the limit out")
+    allowed = joules(budget, "--budget")
+    if not gradient and (allowed, at_least) != (None, None):
+        raise RequestError("--budget or --at-least without --gradient", "add it, or leave the limit out")
     positive(width_step, "--width-step")
-    positive(trials, "--trials")
     if plot is not None and plot.suffix != ".svg":
         raise RequestError(f"--plot {plot}", "plots are SVG: give a name that ends in .svg")
-    if gradient and (budget_j is None) == (at_least is None):
-        raise RequestError("--gradient needs one limit", "give --budget-j 1.2 or --at-least 1e6")
+    if gradient and (allowed is None) == (at_least is None):
+        raise RequestError("--gradient needs one limit", "give --budget 1.2J or --at-least 1e6")
     if gradient and (storage or plot):
         raise RequestError("--gradient with --storage or --plot", "it finds one member without a study: leave them out")
     from ampere_energy.decide.descend import descend
@@ -68,22 +96,30 @@ def search(
     score = find(objective, "function") if ":" in objective else objective
     ranges = width_ranges(widths)
     largest = ",".join(str(r.high) for r in ranges)
-    example = ref_of(model, input, largest, training_of("sgd", mode or "eager", precision, False, 1))
-    given = bool(input) or ":" in model
+    asked = given(optimizer, mode, precision, channels_last, accumulate)
+    example = ref_of(model, input, largest, asked.usual)
+    input_given = bool(input) or ":" in model
     learnt = []
     for name in profile:
         if is_bundle(name):
-            chosen = chosen_from(name, example, bool(input), bool(mode))
+            chosen = chosen_from(name, example, bool(input), asked)
             say(SAME_CARD)
             learnt.append(chosen.profile)
-            example, given = (example, given) if given else (chosen.ref, True)
+            example, input_given = (example, input_given) if input_given else (chosen.ref, True)
         else:
             learnt.append(load_profile(name))
+            agreeing(learnt[-1], asked)
     with err.status(f"reading {model}"):
-        space = space_of(
-            example.source, learnt, ranges=ranges, step=width_step, example=example if given else None, samples=samples
-        )
+        like = example if input_given else None
+        try:
+            space = space_of(example.source, learnt, ranges=ranges, step=width_step, example=like, samples=samples)
+        except CoverageError as error:
+            if len(profile) > 1 or is_bundle(profile[0]):
+                raise  # which of them is to be made anew is not known here
+            whole = as_profiled(example, learnt[0], bool(input), asked)
+            raise CoverageError(error.what, f"run {profile_command(whole, learnt[0], profile[0])}") from error
     if gradient:
+        budget_j = allowed.value if allowed else None
         with counting(err, "structures") as observe:
             ended = descend(space, score, budget_j=budget_j, at_least=at_least, seed=seed, observe=observe)
         show(

@@ -22,7 +22,8 @@ from ampere_energy.model.parse import Example, as_inputs, parse_groups, parse_re
 from ampere_energy.model.source import Loaded, ModelRef, load
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange, block_points
-from ampere_energy.predict.estimate import covered_jointly, same_training
+from ampere_energy.predict.estimate import covered_jointly
+from ampere_energy.predict.lacking import listed, same_training
 
 _NARROWEST = 8
 """What a profile for pruning covers at least: one in this many channels."""
@@ -168,7 +169,7 @@ def channels_of(
         covered_jointly(spec, profile, profile.nets)  # says at which widths it lies beyond what was profiled
     raise CoverageError(
         f"the profile of {profile.model} does not know narrower widths of {len(missing)} of {len(spec.blocks)} blocks "
-        f"({', '.join(block.name for block in missing[:3])}{', …' if len(missing) > 3 else ''})",
+        f"({listed([block.name for block in missing], 3)})",
         "profile this model with --prunable",
     )
 

@@ -30,6 +30,7 @@ from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import resized
 from ampere_energy.predict.estimate import Estimate, estimate
+from ampere_energy.predict.lacking import listed
 
 FAVOURABLE = 8
 """Multiples of this suit a GPU's matrix units."""
@@ -127,8 +128,7 @@ def _unreachable(
     reasons = [f"with every width at the narrowest{multiple} the profile covers ({','.join(map(str, choice.widths))})"]
     stay = [group.name for group, followed in zip(space.groups, space.follows, strict=True) if followed is None]
     if stay:
-        named = ", ".join(stay[:3]) + (", …" if len(stay) > 3 else "")
-        reasons.append(f"from {len(stay)} groups of channels nothing can be removed ({named})")
+        reasons.append(f"from {len(stay)} groups of channels nothing can be removed ({listed(stay, 3)})")
     if original.busy < BUSY and not by_work:
         waits = 100 * (1 - original.busy)
         reasons.append(f"the device waits for the host {waits:.0f} % of a step, which no width changes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -32,10 +32,15 @@ class Guide(StrEnum):
 
 @dataclass(frozen=True)
 class Budget:
-    """What a step may cost: a share of what it costs before, or joules."""
+    """What a step may cost: a share of what it costs before, or joules.
+
+    Attributes:
+        text: the joules as they were given, such as `1.5 kJ`; what a message calls them.
+    """
 
     share: float | None = None
     joules: float | None = None
+    text: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if (self.share is None) == (self.joules is None):
@@ -50,7 +55,9 @@ class Budget:
         return self.joules if self.joules is not None else (self.share or 1.0) * original
 
     def __str__(self) -> str:
-        return f"{self.joules:g} J a step" if self.joules is not None else f"{100 * (self.share or 1.0):g} %"
+        if self.joules is not None:
+            return f"{self.text or f'{self.joules:g} J'} a step"
+        return f"{100 * (self.share or 1.0):g} %"
 
 
 @dataclass(frozen=True)

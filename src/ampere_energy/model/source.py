@@ -11,6 +11,7 @@ import inspect
 import math
 import os
 import sys
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -261,15 +262,47 @@ def find(source: str, what: str = "factory") -> Callable[..., Any]:
     module = _from_file(place) if place.endswith(".py") else _from_package(place)
     factory = getattr(module, name, None)
     if not callable(factory):
-        raise ModelError(f"{place} has no {what} {name!r}", _defined(module))
+        raise ModelError(f"{place} has no {what} {name!r}", _defined(module, what=what))
     return factory  # type: ignore[no-any-return]
 
 
-def _defined(module: Any, such: str = "") -> str:
-    """Which functions there are to choose from, in words."""
-    own = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
-    found = f"it defines {', '.join(own)}" if own else "define a function of that name"
+def _defined(module: Any, such: str = "", what: str = "factory") -> str:
+    """Which factories, or other functions, there are to choose from, in words."""
+    own: list[Any] = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
+    functions: list[Any] = [value for value in own if inspect.isfunction(value) and not value.__name__.startswith("_")]
+    if what == "factory":
+        functions = [f for f in functions if f.__name__ != "main" and _callable_alone(f) and _gives_model(f)]
+        classes = [value for value in own if inspect.isclass(value) and _is_module(value) and _callable_alone(value)]
+        functions += [value for value in classes if not value.__name__.startswith("_")]
+    names = [function.__name__ for function in functions]
+    model = "a function that returns a torch.nn.Module, or (model, inputs)"
+    found = f"it defines {', '.join(names)}" if names else f"define {model if what == 'factory' else 'it'}"
     return f"give {such}; {found}" if such else found
+
+
+def _callable_alone(made_by: Callable[..., Any]) -> bool:
+    """Whether something can be called without arguments."""
+    try:
+        inspect.signature(made_by).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _gives_model(function: Callable[..., Any]) -> bool:
+    """Whether a function may give a module, as far as its annotation tells."""
+    try:
+        given = typing.get_type_hints(function).get("return", Any)
+    except Exception:  # noqa: BLE001 - the user's own annotations may name anything
+        given = Any
+    kind = typing.get_origin(given) or given
+    return given is Any or not inspect.isclass(kind) or kind is tuple or _is_module(kind)
+
+
+def _is_module(made: type) -> bool:
+    from torch import nn
+
+    return issubclass(made, nn.Module)
 
 
 def _from_file(place: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ampere_energy.errors import RequestError
 from ampere_energy.plain import later
@@ -44,6 +45,8 @@ class Precision(StrEnum):
 class Training:
     """Settings of one training step; part of every kind, since each changes what a block costs.
 
+    Names are as good as the enumerations: `Training(32, optimizer="adam", precision="bf16")`.
+
     Attributes:
         batch: samples of one forward pass.
         channels_last: whether images are kept with their channels innermost.
@@ -63,7 +66,21 @@ class Training:
     schedule: bool = later(False)
     sync: bool = later(False)
 
+    if TYPE_CHECKING:  # what `__post_init__` makes of names is said to type checkers, who only see the fields' types
+
+        def __init__(
+            self,
+            batch: int,
+            optimizer: Optimizer | str = Optimizer.SGD,
+            mode: Mode | str = Mode.EAGER,
+            precision: Precision | str = Precision.FP32,
+            channels_last: bool = False,
+            accumulate: int = 1,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        for name, options in (("optimizer", Optimizer), ("mode", Mode), ("precision", Precision)):
+            object.__setattr__(self, name, _one_of(options, getattr(self, name), name))
         if self.batch < 1:
             raise RequestError(f"a batch of {self.batch} samples", "give at least 1")
         if self.accumulate < 1:
@@ -77,3 +94,11 @@ class Training:
         more += ["a scheduler"] if self.schedule else []
         more += ["the loss read each step"] if self.sync else []
         return ", ".join((f"batch {self.batch} with {self.optimizer} in {self.mode} mode", *more))
+
+
+def _one_of(options: type[StrEnum], value: str, setting: str) -> StrEnum:
+    try:
+        return options(value)
+    except ValueError:
+        article = "an" if setting[0] in "aeiou" else "a"
+        raise RequestError(f"{article} {setting} called {value!r}", f"choose from {', '.join(options)}") from None

@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from ampere_energy.errors import CoverageError, RequestError
+from ampere_energy.errors import RequestError
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import KindFit, Profile, Quantity
 from ampere_energy.fit.steps import steps
@@ -25,10 +25,10 @@ from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
 from ampere_energy.predict.approximate import approximated
 from ampere_energy.predict.batches import rebatched
+from ampere_energy.predict.lacking import refuse, same_training
 
 JOULES_PER_WH = 3600.0
 _LONGEST_REACH = 300.0  # the exponential of more says no more
-_MOST_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -261,9 +261,7 @@ def covered_jointly(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int
     places = _places(spec, profile, nets)
     kinds = [place for place in places if place is not None]
     if len(kinds) < len(places):
-        domains = {subject.id: subject.domain for subject in nets.subjects}
-        lacking = [block for block, place in zip(spec.blocks, places, strict=True) if place is None]
-        _lack([(block, domains.get(block.kind.id)) for block in lacking], profile)
+        refuse([block for block, place in zip(spec.blocks, places, strict=True) if place is None], profile)
     return kinds
 
 
@@ -281,46 +279,17 @@ def _covers(domain: Domain, point: Point) -> bool:
     return len(domain) == len(point) and all(r.low <= w <= r.high for r, w in zip(domain, point, strict=True))
 
 
-def same_training(spec: ModelSpec, profile: Profile) -> None:
-    """Refuses a model that is trained otherwise than the profile was."""
-    if spec.training != profile.training:
-        raise CoverageError(
-            f"the profile was made at {profile.training}, the model trains at {spec.training}",
-            "profile this model with these settings",
-        )
-
-
-def _lack(lacking: Sequence[tuple[Block, Domain | None]], profile: Profile) -> NoReturn:
-    """Names the blocks of unknown kinds, and those at widths outside their kind's domain."""
-    unknown = [f"{block.name} ({block.kind.label})" for block, domain in lacking if domain is None]
-    beyond = [_beyond(block, domain) for block, domain in lacking if domain is not None]
-    state = "" if profile.complete else "partial "
-    what = [f"the {state}profile of {profile.model} lacks {_listed(unknown)}"] if unknown else []
-    what += [_listed(beyond)] if beyond else []
-    raise CoverageError("; ".join(what), "profile this model")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _beyond(block: Block, domain: Domain) -> str:
-    reach = " and ".join(f"{axis} {r}" for axis, r in zip(block.kind.axes, domain, strict=False))
-    return f"block {block.name} has widths {','.join(map(str, block.point))}, the profile covers {reach}"
-
-
 def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]]]:
     """The model's blocks by kind, each with its fit."""
     same_training(spec, profile)
     groups: dict[str, tuple[KindFit, list[int]]] = {}
-    lacking: list[tuple[Block, Domain | None]] = []
+    lacking: list[Block] = []
     for index, block in enumerate(spec.blocks):
         fit = profile.find(block.kind) if isinstance(block.kind, Kind) else None
         if fit is None or not fit.covers(block.point):
-            lacking.append((block, None if fit is None else fit.domain))
+            lacking.append(block)
         else:
             groups.setdefault(block.kind.id, (fit, []))[1].append(index)
     if lacking:
-        _lack(lacking, profile)
+        refuse(lacking, profile)
     return list(groups.values())

@@ -23,7 +23,7 @@ def devices_table(devices: Sequence[DeviceInfo], meters: Sequence[MeterState]) -
     computing.add_row("simulated", "no device: exactly additive, for dry runs and tests")
     metering = Table(box=None, padding=(0, 1), title="\nread energy with", title_justify="left")
     for column in ("--meter", "readable", "energy is", "domains", "tick", ""):
-        metering.add_column(column, no_wrap=column != "")
+        metering.add_column(column, justify="right" if column == "tick" else "left", no_wrap=column == "tick")
     for state in meters:
         info = state.info
         metering.add_row(

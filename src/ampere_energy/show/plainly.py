@@ -14,6 +14,7 @@ from ampere_energy.model.blocks import Fragment, ModelSpec
 from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
 from ampere_energy.predict.evaluate import Trials, score
+from ampere_energy.show.units import Quantity
 
 
 def spec_json(spec: ModelSpec) -> dict[str, Any]:
@@ -69,8 +70,8 @@ def profile_json(profile: Profile, path: str) -> dict[str, Any]:
 
 def estimate_json(
     estimate: Estimate,
-    battery_wh: float | None = None,
-    within_j: float | None = None,
+    battery_wh: Quantity | None = None,
+    within_j: Quantity | None = None,
     refined: Refined | None = None,
     bundled: Choice | None = None,
 ) -> dict[str, Any]:
@@ -108,10 +109,11 @@ def estimate_json(
         "doubts": list(estimate.doubts),
     }
     if battery_wh is not None:
-        fits = estimate.probability_within(battery_wh * JOULES_PER_WH)
-        record["battery"] = {"capacity_wh": battery_wh, "share": estimate.battery_share(battery_wh), "p_fits": fits}
+        capacity_wh = battery_wh.value
+        fits = estimate.probability_within(capacity_wh * JOULES_PER_WH)
+        record["battery"] = {"capacity_wh": capacity_wh, "share": estimate.battery_share(capacity_wh), "p_fits": fits}
     if within_j is not None:
-        record["within"] = {"budget_j": within_j, "p_fits": estimate.probability_within(within_j)}
+        record["within"] = {"budget_j": within_j.value, "p_fits": estimate.probability_within(within_j.value)}
     if bundled is not None:
         record["bundled"] = {"profile": bundled.name, "interval_for": f"another {bundled.about.device}"}
     if refined is not None:

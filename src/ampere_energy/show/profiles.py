@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -115,6 +115,6 @@ def _on(device: str, driver: str | None) -> str:
 def _table(columns: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 1))
     for column in columns:
-        justify: JustifyMethod = "right" if column in ("error", "inside", "of") else "left"
-        table.add_column(column, justify=justify, no_wrap=column in ("--profile", "date"))
+        number = column in ("error", "inside", "of")
+        table.add_column(column, justify="right" if number else "left", no_wrap=number)
     return table

@@ -50,7 +50,7 @@ class CampaignDisplay:
                 self._shown = status.index
                 most = f", at most {left}" if left else ""
                 so_far = f"{_place(status)}: {status.doing} · {status.measurements} measurements so far{most}"
-                self._console.print(so_far, highlight=False)
+                self._console.print(so_far, highlight=False, soft_wrap=True)
             return
         spread = f", ±{percent(status.uncertainty)}" if status.uncertainty is not None else ""
         self._progress.update(

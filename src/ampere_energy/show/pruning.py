@@ -11,6 +11,7 @@ from ampere_energy.decide.pruned import Guide, Pruned
 from ampere_energy.decide.reward import PAYS, Reward, Setting
 from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import Estimate
+from ampere_energy.predict.lacking import listed
 from ampere_energy.show.tables import plain_table, source
 from ampere_energy.show.units import interval, percent, si
 
@@ -33,8 +34,7 @@ def reward_words(reward: Reward) -> list[str]:
         costs = f"a sample takes {there}, not {own}" if there != own else f"a sample takes {own} as well"
         told.append(f"{how} it saves {percent(other.saves)}, and {costs}")
     if reward.idle_widths:
-        named = ", ".join(reward.idle_widths[:4]) + (", …" if len(reward.idle_widths) > 4 else "")
-        told.append(f"halving one of these alone saves less than {percent(PAYS)}: {named}")
+        told.append(f"halving one of these alone saves less than {percent(PAYS)}: {listed(reward.idle_widths, 4)}")
     return told
 
 
@@ -47,13 +47,13 @@ def prune_table(pruned: Pruned) -> RenderableType:
     title = Text(f"{before.model} on {before.device.name}: {how}")
     widths = plain_table()
     for name in ("width", "before", "after", "groups"):
-        widths.add_column(name, justify="left" if name == "width" else "right")
+        widths.add_column(name, justify="left" if name == "width" else "right", no_wrap=name != "width")
     for row in pruned.widths:
         style = "dim" if row.before == row.after else ""
         widths.add_row(row.name, str(row.before), str(row.after), str(row.groups), style=style)
     totals = plain_table()
     for name in ("a step", "before", "after", "share"):
-        totals.add_column(name, justify="left" if name == "a step" else "right", no_wrap=True)
+        totals.add_column(name, justify="left" if name == "a step" else "right", no_wrap=name != "a step")
     work = pruned.work_before, pruned.work_after
     low, high = after.interval_j
     totals.add_row(
@@ -63,7 +63,7 @@ def prune_table(pruned: Pruned) -> RenderableType:
         percent(after.energy_j / before.energy_j),
     )
     totals.add_row(
-        f"… {interval(after.level)}",
+        interval(after.level),
         _interval(before),
         _interval(after),
         f"{100 * low / before.energy_j:.1f} – {percent(high / before.energy_j)}",

@@ -18,7 +18,7 @@ from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance
 from ampere_energy.model.blocks import Block, Fragment, ModelSpec
 from ampere_energy.predict.estimate import JOULES_PER_WH, BlockEstimate, Estimate
 from ampere_energy.predict.evaluate import Trials, score
-from ampere_energy.show.units import bar, duration, interval, percent, si
+from ampere_energy.show.units import Quantity, bar, duration, interval, percent, si
 
 _CANCEL = 1.2
 """How much more than the whole's the blocks' deviations must be together to be explained."""
@@ -31,8 +31,8 @@ def spec_table(spec: ModelSpec) -> RenderableType:
     for name, total in (
         ("parameters", f"{sum(b.parameters for b in spec.blocks):,}"),
         ("training", si(sum(b.training_flops for b in spec.blocks), "FLOP")),
-    ):  # the narrowest window may cut words short, and never numbers
-        table.add_column(name, justify="right", footer=total, no_wrap=True, min_width=max(len(name), len(total)))
+    ):
+        table.add_column(name, justify="right", footer=total, no_wrap=True)
     for block in spec.blocks:
         widths = _widths(block)
         flops = si(block.training_flops, "FLOP")
@@ -113,8 +113,8 @@ def median_error(nets: NetFit) -> float:
 
 def estimate_table(
     estimate: Estimate,
-    battery_wh: float | None = None,
-    within_j: float | None = None,
+    battery_wh: Quantity | None = None,
+    within_j: Quantity | None = None,
     bundled: Choice | None = None,
 ) -> RenderableType:
     """`ampere estimate`; an estimate from a bundle is for another device than the profiled one."""
@@ -125,7 +125,8 @@ def estimate_table(
     )
     for name in ("energy", "± std", "time"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("share of energy", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("of energy")
     for block in estimate.blocks:
         share = block.energy_j / estimate.energy_j
         table.add_row(
@@ -134,11 +135,12 @@ def estimate_table(
             si(block.energy_j, "J"),
             si(block.std_j, "J"),
             si(block.time_s, "s"),
-            f"{bar(share)} {percent(share)}",
+            percent(share),
+            _bar(share),
         )
     if estimate.other_j > 0.0005 * estimate.energy_j:
         part = estimate.other_j / estimate.energy_j
-        table.add_row("step", "base, waiting", si(estimate.other_j, "J"), "", "", f"{bar(part)} {percent(part)}")
+        table.add_row("step", "base, waiting", si(estimate.other_j, "J"), "", "", percent(part), _bar(part))
     rows = [
         ("a step", str(estimate.training)),
         ("energy", f"{si(estimate.energy_j, 'J')}  ({si(estimate.energy_wh, 'Wh')})"),
@@ -147,10 +149,11 @@ def estimate_table(
         ("average power", si(estimate.power_w, "W")),
     ]
     if battery_wh is not None:
-        used, fits = estimate.battery_share(battery_wh), estimate.probability_within(battery_wh * JOULES_PER_WH)
-        rows.append((f"of a {battery_wh:g} Wh battery", f"{100 * used:.3g} %, P(fits) {_likely(fits)}"))
+        used = estimate.battery_share(battery_wh.value)
+        fits = estimate.probability_within(battery_wh.value * JOULES_PER_WH)
+        rows.append((f"of a {battery_wh.text} battery", f"{100 * used:.3g} %, P(fits) {_likely(fits)}"))
     if within_j is not None:
-        rows.append((f"P(within {si(within_j, 'J')})", _likely(estimate.probability_within(within_j))))
+        rows.append((f"P(within {within_j.text})", _likely(estimate.probability_within(within_j.value))))
     if estimate.busy < 0.95:
         rows.append(("device busy", f"{percent(estimate.busy)} of the time; the rest waits for the host"))
     rows.append(("provenance", f"predicted from {source(estimate.meter)}"))
@@ -165,6 +168,10 @@ def estimate_table(
     rows += [("slow", _slow(block)) for block in estimate.blocks if block.slower is not None]
     rows += [("doubt", doubt) for doubt in estimate.doubts]
     return Group(table, facts(rows), _unattributed(estimate.unattributed))
+
+
+def _bar(share: float) -> Text:
+    return Text(bar(share), no_wrap=True, overflow="crop")  # what a narrow window may cut: the number stands beside it
 
 
 def _slow(block: BlockEstimate) -> str:
@@ -273,7 +280,7 @@ def _steps(iterations: int) -> str:
 
 
 def _range(values: Sequence[float], unit: str) -> str:
-    return f"{si(min(values), unit)} … {si(max(values), unit)}"
+    return f"{si(min(values), unit)} – {si(max(values), unit)}"
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> Table:
@@ -297,5 +304,5 @@ def plain_table(*columns: str, title: str | None = None, footer: bool = False) -
     heading = Text(title) if title is not None else None  # a name is no markup
     table = Table(title=heading, title_justify="left", title_style="bold", show_footer=footer, box=None, padding=(0, 1))
     for column in columns:
-        table.add_column(column, no_wrap=column != "layers")
+        table.add_column(column)
     return table

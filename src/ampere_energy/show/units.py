@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity that somebody gave: its value in the unit it is needed in, and how it was given, as `1 kWh`."""
+
+    value: float
+    text: str
 
 
 def si(value: float, unit: str) -> str:
