@@ -110,7 +110,7 @@ def _world(world: int, members: int) -> dict[str, float]:
     slow = fit.slow.at(kind, np.array(every, dtype=float))
     small = np.array([box(point) == "small" for point in every])
     draw = random.Random(f"members:{world}")
-    widths = [tuple(r[draw.randrange(len(r))] for r in campaign.scope.axes) for _ in range(members)]
+    widths = [tuple(r[draw.randrange(len(r))] for r in campaign.scope.axes[0]) for _ in range(members)]
     nets = [campaign.scope.member(own) for own in widths]
     kinds = [block for block, _ in nets[0]]
     points = [np.array([net[place][1] for net in nets], dtype=float) for place in range(len(kinds))]

@@ -26,6 +26,7 @@ from ampere_energy.measure.measurement import Measurement, Record, point_of, sam
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.source import ModelRef
+from ampere_energy.model.structures import Structure
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import WidthRange, alone, lessons
 
@@ -50,6 +51,7 @@ def profile(
     observe: Callable[[Status], None] = lambda status: None,
     budget_s: float | None = None,
     ref: ModelRef | None = None,
+    more: Sequence[Structure] = (),
 ) -> Profile:
     """Profiles what a model is made of on a device, and fits it.
 
@@ -63,6 +65,7 @@ def profile(
         observe: called with the campaign's status after each measurement.
         budget_s: short for `rules=Rules(budget_s=…)`.
         ref: where the model comes from, so that whole members can be built of one that is no chain of recipes.
+        more: further structures of the same factory, profiled together.
 
     Returns:
         The profile; marked incomplete where it was interrupted (Ctrl-C) or a kind could not be measured.
@@ -78,7 +81,13 @@ def profile(
             Subtracting(lessons(spec, ranges), rules)
             if method == "paper"
             else Guided(
-                spec, ranges, rules, captures_alone(opened, spec), ref, elapsed=lambda: time.monotonic() - started_s
+                spec,
+                ranges,
+                rules,
+                captures_alone(opened, spec),
+                ref,
+                elapsed=lambda: time.monotonic() - started_s,
+                more=more,
             )
         )
         return _run(spec, campaign, opened, log, method, observe)

@@ -20,7 +20,6 @@ from ampere_energy.fit.looks import look
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.opening import opening
-from ampere_energy.fit.points import anywhere, rounded
 from ampere_energy.fit.profile import MOST_POINTS
 from ampere_energy.fit.rounds import Chosen, Round, failed
 from ampere_energy.fit.rules import Request, Rules, Status
@@ -34,6 +33,7 @@ from ampere_energy.measure.measurement import (
 )
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef
+from ampere_energy.model.structures import Structure
 from ampere_energy.model.variants import (
     WidthRange,
     spec_ranges,
@@ -68,6 +68,7 @@ class Guided:
         captures: blocks of eager steps are metered as captured graphs, which shows what the device takes alone.
         ref: how to build whole members of a model that is no chain of recipes.
         elapsed: seconds since the campaign began, of which what it thinks takes some too.
+        more: further structures of the same factory.
     """
 
     def __init__(
@@ -78,16 +79,17 @@ class Guided:
         captures: bool,
         ref: ModelRef | None = None,
         elapsed: Callable[[], float] = lambda: 0.0,
+        more: Sequence[Structure] = (),
     ) -> None:
-        self.scope = Scope(spec, spec_ranges(spec) if ranges is None else ranges, captures, ref)
+        self.scope = Scope(spec, spec_ranges(spec) if ranges is None else ranges, captures, ref, tuple(more))
         self.rules, self._elapsed = rules, elapsed
         draw = random.Random(f"questions:{spec.name}")
-        axes, member = self.scope.axes, self.scope.member
-        widths = [anywhere(axes, draw) for _ in range(QUESTIONS)]
-        self.questions = list(dict.fromkeys(member(w) for w in widths))
-        evened = [member(rounded(w, axes)) for w in widths[:: QUESTIONS // ROUND_QUESTIONS]]
-        self.round_questions = [net for net in dict.fromkeys(evened) if net not in self.questions]
-        self.opening = opening(self.scope, widths, rules.timings)
+        members = [self.scope.drawn(draw) for _ in range(QUESTIONS)]
+        self.questions = list(dict.fromkeys(self.scope.member(widths, which) for which, widths in members))
+        evened = map(self.scope.even, members[:: QUESTIONS // ROUND_QUESTIONS])
+        even = dict.fromkeys(self.scope.member(widths, which) for which, widths in evened)
+        self.round_questions = [net for net in even if net not in self.questions]
+        self.opening = opening(self.scope, members, rules.timings)
         self._records: list[tuple[Net, Record]] = []
         self._timed = [0]
 
@@ -184,7 +186,7 @@ class Guided:
     def _most(self) -> int | None:
         """How many networks may be metered; None for as many as the budget has room for."""
         limited = self.rules.budget_s is None or self.rules.points is not None
-        most = self.rules.most if self.scope.spec.widths or self.rules.points is not None else _REPEATS
+        most = self.rules.most if self.scope.varied or self.rules.points is not None else _REPEATS
         return most * len(self.scope.kinds) if limited else None
 
     @property
@@ -242,7 +244,7 @@ class Guided:
         for net, record in self._records[:count]:
             if len(net) == 1 and record.infeasible is None:
                 seen.setdefault(net[0][0], []).append(isinstance(record, Measurement))
-        least = 2 if self.scope.spec.widths else 1
+        least = 2 if self.scope.varied else 1
         return len(seen) == len(self.scope.kinds) and all(any(own) and len(own) >= least for own in seen.values())
 
     def _learn(self, count: int) -> NetFit:

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 from ampere_energy.fit.points import across, bounds, drawn
 from ampere_energy.fit.rules import Request
-from ampere_energy.fit.scope import Scope
+from ampere_energy.fit.scope import Member, Scope
 from ampere_energy.measure.measurement import Workload
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.variants import Variant, alone
 
 _INSIDE = 10
-_WHOLE = 2
+_WHOLE, _WHOLE_OF_MANY = 2, 6
+"""How many members are metered whole: of one structure, and of several."""
 _ISSUED, _ISSUED_WHOLE, _ISSUED_LIGHT = 5, 4, 4
 """At how many points of a kind, of how many members and of how many of the lightest issuing a step is timed."""
 _SIDE_BY_SIDE = 3
@@ -37,16 +38,16 @@ class Opening:
     essential: int
 
 
-def opening(scope: Scope, widths: Sequence[tuple[int, ...]], timings: bool) -> Opening:
+def opening(scope: Scope, drawn_members: Sequence[Member], timings: bool) -> Opening:
     """What every kind needs first, then whole members and more; each part shuffled.
 
     Args:
         scope: what the campaign is about.
-        widths: of members drawn by chance, of which some are measured whole.
+        drawn_members: members drawn by chance, of which some are measured whole.
         timings: whether blocks are timed as well as metered.
     """
     draw = random.Random(f"opening:{scope.spec.name}")
-    members = _members(scope, widths)
+    members = _members(scope, drawn_members)
     timed: list[Request] = []
     metered: list[Request] = []
     for kind, domain in scope.domains.items():
@@ -55,8 +56,10 @@ def opening(scope: Scope, widths: Sequence[tuple[int, ...]], timings: bool) -> O
         inside = [point for point in drawn(domain, _INSIDE * len(domain), draw) if point not in corners]
         points = [*corners, *inside]
         looked = list(dict.fromkeys((corners[-1], *across(domain), *largest)))
+        if scope.more:  # many kinds, of which whole models tell as well
+            looked = looked[1:2]
         issued = list(dict.fromkeys((corners[0], *looked, *inside)))[: _ISSUED if scope.captures else len(looked)]
-        if not scope.spec.widths:
+        if not scope.varied:
             points = looked = issued = scope.own(kind)
         metered += [Request(scope.block(kind, point), True) for point in looked]
         if timings:
@@ -66,7 +69,8 @@ def opening(scope: Scope, widths: Sequence[tuple[int, ...]], timings: bool) -> O
             metered += [Request(scope.block(kind, point), True) for point in points if point not in looked]
     bundles = _bundles(scope)
     wholes = [Request(whole, False) for whole in members if scope.captures and timings]
-    wholes += [Request(scope.captured(whole), True) for whole in members[:_WHOLE]]
+    metered_wholes = members[: _WHOLE_OF_MANY if scope.more else _WHOLE]
+    wholes += [Request(scope.captured(whole), True) for whole in metered_wholes]
     wholes += [Request(bundle, False) for bundle in bundles if timings]
     wholes += [Request(scope.captured(bundle), True) for bundle in bundles[:1]]
     draw.shuffle(timed)
@@ -87,14 +91,15 @@ def _between(requests: Sequence[Request], itself: Request, times: int) -> list[R
     return found
 
 
-def _members(scope: Scope, widths: Sequence[tuple[int, ...]]) -> list[Workload]:
+def _members(scope: Scope, drawn_members: Sequence[Member]) -> list[Workload]:
     """The largest member, some drawn by chance, and the lightest of these, which wait for the host."""
-    if not scope.spec.widths:
+    if not scope.varied:
         return []
-    chosen = [tuple(r.high for r in scope.axes), *widths[: _ISSUED_WHOLE - 1]]
+    some = _WHOLE_OF_MANY if scope.more else _ISSUED_WHOLE
+    chosen = [scope.largest[0], *drawn_members[: some - 1]]
     if scope.captures:
-        chosen += sorted(widths, key=scope.flops)[:_ISSUED_LIGHT]
-    return list(dict.fromkeys(whole for own in chosen if (whole := scope.whole(own)) is not None))
+        chosen += sorted(drawn_members, key=scope.flops)[:_ISSUED_LIGHT]
+    return list(dict.fromkeys(whole for which, own in chosen if (whole := scope.whole(own, which)) is not None))
 
 
 def _bundles(scope: Scope) -> list[Workload]:

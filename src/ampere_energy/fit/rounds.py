@@ -24,7 +24,7 @@ from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net
 from ampere_energy.fit.points import EVERY, anywhere, every, rounded, size
 from ampere_energy.fit.rules import Request, Rule, Rules
-from ampere_energy.fit.scope import Scope
+from ampere_energy.fit.scope import Member, Scope
 from ampere_energy.fit.steps import may_wait
 from ampere_energy.measure.measurement import Measurement, Record
 from ampere_energy.model.blocks import Point
@@ -104,9 +104,9 @@ class Round:
         way = timed[(len(timed) + 1) // 2 :]
         return [*way, *(offer for offer in chosen if offer not in way)], len(way)
 
-    def _tried(self, draw: random.Random) -> tuple[list[list[Point]], list[Point]]:
+    def _tried(self, draw: random.Random) -> tuple[list[list[Point]], list[Member]]:
         """Points of each kind and widths of members, by chance; the model's own where its widths are not varied."""
-        if not self.scope.spec.widths:
+        if not self.scope.varied:
             return [self.scope.own(kind) for kind in self.scope.kinds], []
         tried, domains = max(_TRIED, self.length), list(self.scope.domains.values())
         points = [[anywhere(domain, draw) for _ in range(tried)] for domain in domains]
@@ -114,19 +114,19 @@ class Round:
             for kind in self.known.slow.boxes:  # what is offered of it is mostly where a slow box may hide
                 some = tried // EVERY
                 points[kind][some:] = afar(self.known.slow, kind, domains[kind], draw, tried - some)
-        return points, [anywhere(self.scope.axes, draw) for _ in range(_TRIED_WHOLE)]
+        return points, [self.scope.drawn(draw) for _ in range(_TRIED_WHOLE)]
 
-    def _even(self, points: Sequence[Sequence[Point]], members: Sequence[Point]) -> Requests:
+    def _even(self, points: Sequence[Sequence[Point]], members: Sequence[Member]) -> Requests:
         """Blocks and members of round widths; none where timings are not cheap enough to spare some for them."""
         if not (self.rules.timings and self.round_questions):
             return {}
         some = zip(points, self.scope.domains.values(), strict=True)
         even = [[rounded(point, domain) for point in own[::EVERY]] for own, domain in some]
-        return self._requests(even, [rounded(widths, self.scope.axes) for widths in members[::EVERY]])
+        return self._requests(even, [self.scope.even(own) for own in members[::EVERY]])
 
     def _small(self) -> Requests:
         """Timings of kinds with few widths at those that are not known yet: what one takes no other may tell."""
-        if not (self.rules.timings and self.scope.spec.widths):
+        if not (self.rules.timings and self.scope.varied):
             return {}
         seen = {net for net, _ in self.records}
         few = [every(domain) if size(domain) <= _FEW else [] for domain in self.scope.domains.values()]
@@ -137,19 +137,19 @@ class Round:
         """Where a kind was measured last, to be measured again."""
         return [net[0][1] for net, _ in self.records if len(net) == 1 and net[0][0] == kind][-_TRIED:]
 
-    def _requests(self, points: Sequence[Sequence[Point]], members: Sequence[Point]) -> Requests:
+    def _requests(self, points: Sequence[Sequence[Point]], members: Sequence[Member]) -> Requests:
         """Blocks of each kind and whole members, timed or metered, as far as that was not done and did not fail."""
         requests: Requests = {}
         for index, (kind, own) in enumerate(zip(self.scope.kinds, points, strict=True)):
             for point in dict.fromkeys(own):
                 for metered in (True, False) if self.rules.timings else (True,):
                     requests[((index, point),), metered] = Request(self.scope.block(kind, point), metered)
-        for widths in members:
-            if (whole := self.scope.whole(widths)) is not None:
-                requests[self.scope.member(widths), True] = Request(self.scope.captured(whole))
+        for which, widths in members:
+            if (whole := self.scope.whole(widths, which)) is not None:
+                requests[self.scope.member(widths, which), True] = Request(self.scope.captured(whole))
         if self.scope.itself is not None:
             requests[self.scope.member(()), True] = Request(self.scope.itself)
-        again = not self.scope.spec.widths  # the same few networks are all there is: one more look at each tells more
+        again = not self.scope.varied  # the same few networks are all there is: one more look at each tells more
         left = {asked: request for asked, request in requests.items() if asked[0] not in self._failed}
         return left if again else {asked: request for asked, request in left.items() if asked not in self._taken}
 
@@ -176,11 +176,11 @@ class Round:
 
         None where the device takes much longer than the host, which may then be as fast as it likes.
         """
-        if not (self.scope.captures and self.rules.timings and self.scope.spec.widths):
+        if not (self.scope.captures and self.rules.timings and self.scope.varied):
             return []
-        widths = anywhere(self.scope.axes, draw)
-        whole = self.scope.whole(widths)
-        if whole is None or not may_wait(self.known, self.scope.member(widths)):
+        which, widths = self.scope.drawn(draw)
+        whole = self.scope.whole(widths, which)
+        if whole is None or not may_wait(self.known, self.scope.member(widths, which)):
             return []
         return [Request(whole, False)]
 

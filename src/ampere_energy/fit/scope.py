@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ampere_energy.fit.observed import Net, Subject, subject
+from ampere_energy.fit.points import anywhere, rounded
 from ampere_energy.measure.measurement import Workload, run_as
 from ampere_energy.model.blocks import AnyKind, ModelSpec, Point, in_mode
 from ampere_energy.model.source import ModelRef
+from ampere_energy.model.structures import Structure
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import (
     Domain,
@@ -22,6 +25,9 @@ from ampere_energy.model.variants import (
     member,
 )
 
+Member = tuple[int, Point]
+"""A model of a campaign: which of its structures, and the widths."""
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -32,17 +38,34 @@ class Scope:
         ranges: the values to cover of each of the model's widths.
         captures: blocks of eager steps are metered as captured graphs, which shows what the device takes alone.
         ref: how to build whole members of a model that is no chain of recipes.
+        more: further structures of the same factory.
     """
 
     spec: ModelSpec
     ranges: Sequence[WidthRange]
     captures: bool
     ref: ModelRef | None = None
+    more: tuple[Structure, ...] = ()
+
+    @cached_property
+    def structures(self) -> tuple[Structure, ...]:
+        """All structures, the first one first."""
+        return (Structure(self.spec, tuple(self.ranges), self.ref), *self.more)
+
+    @property
+    def varied(self) -> bool:
+        """Whether there are several models to tell apart."""
+        return bool(self.spec.widths) or bool(self.more)
 
     @cached_property
     def domains(self) -> dict[AnyKind, Domain]:
         """The widths to cover of each kind."""
-        return block_domains(self.spec, self.ranges)
+        found: dict[AnyKind, Domain] = {}
+        for structure in self.structures:
+            for kind, domain in block_domains(structure.spec, structure.ranges).items():
+                seen = found.get(kind, domain)
+                found[kind] = tuple(a.hull(b) for a, b in zip(seen, domain, strict=True))
+        return found
 
     @cached_property
     def kinds(self) -> list[AnyKind]:
@@ -55,42 +78,60 @@ class Scope:
         return tuple(subject(kind, domain) for kind, domain in self.domains.items())
 
     @cached_property
-    def axes(self) -> tuple[WidthRange, ...]:
-        """The values of each of the model's widths; its own where no block follows it."""
-        each = enumerate(zip(self.ranges, self.spec.widths, strict=True))
-        return tuple(r if variable in self._varied else WidthRange(own, own) for variable, (r, own) in each)
+    def axes(self) -> tuple[tuple[WidthRange, ...], ...]:
+        """The values of each width of each structure; its own where no block follows it."""
+        return tuple(_axes(structure) for structure in self.structures)
+
+    @property
+    def largest(self) -> list[Member]:
+        """Each structure at its largest widths."""
+        return [(which, tuple(r.high for r in axes)) for which, axes in enumerate(self.axes)]
+
+    def drawn(self, draw: random.Random) -> Member:
+        """A member of the family by chance."""
+        which = draw.randrange(len(self.structures)) if self.more else 0
+        return which, anywhere(self.axes[which], draw)
+
+    def even(self, own: Member) -> Member:
+        """The member at round widths below."""
+        which, widths = own
+        return which, rounded(widths, self.axes[which])
+
+    def member(self, widths: Sequence[int], which: int = 0) -> Net:
+        """A member of the family as the fit sees it."""
+        spec = self.structures[which].spec
+        points = block_points(spec, widths)
+        return tuple((self._places[b.kind], point) for b, point in zip(spec.blocks, points, strict=True))
 
     @cached_property
-    def _varied(self) -> set[int]:
-        return {variable for followed in self.spec.follows for variable, _ in followed}
+    def _places(self) -> dict[AnyKind, int]:
+        return {kind: place for place, kind in enumerate(self.kinds)}
 
-    def member(self, widths: Sequence[int]) -> Net:
-        """A member of the family as the fit sees it."""
-        points = block_points(self.spec, widths)
-        return tuple((self.kinds.index(b.kind), point) for b, point in zip(self.spec.blocks, points, strict=True))
-
-    def whole(self, widths: tuple[int, ...]) -> Workload | None:
+    def whole(self, widths: tuple[int, ...], which: int = 0) -> Workload | None:
         """A member of the family to be trained whole; None where nothing can build it."""
-        if self.spec.chain:
-            return member(self.spec, widths)
-        return replace(self.ref, widths=widths) if self.ref is not None else None
+        structure = self.structures[which]
+        if structure.ref is not None and (structure.ref.names or not structure.spec.chain):
+            return replace(structure.ref, widths=widths)
+        return member(structure.spec, widths) if structure.spec.chain else None
 
     @cached_property
     def itself(self) -> Workload | None:
-        """The model as it is, where its widths are not varied and something can train it whole."""
-        if self.spec.widths:
+        """The model as it is, where nothing of it is varied and something can train it whole."""
+        if self.varied:
             return None
         if self.ref is not None:
             return self.ref
         return alone(self.spec.recorded, ()) if self.spec.recorded is not None else None
 
-    def flops(self, widths: Sequence[int]) -> int:
+    def flops(self, own: Member) -> int:
         """How much work a member is."""
-        return sum(self.kinds[kind].flops(point) for kind, point in self.member(widths))
+        which, widths = own
+        return sum(self.kinds[kind].flops(point) for kind, point in self.member(widths, which))
 
     def own(self, kind: AnyKind) -> list[Point]:
         """The points at which the model itself has blocks of a kind."""
-        return list(dict.fromkeys(block.point for block in self.spec.blocks if block.kind == kind))
+        blocks = (block for structure in self.structures for block in structure.spec.blocks)
+        return list(dict.fromkeys(block.point for block in blocks if block.kind == kind))
 
     def block(self, kind: AnyKind, point: Point) -> Workload:
         """A block by itself, as it is measured."""
@@ -109,16 +150,23 @@ class Scope:
         if isinstance(asked, Variant):
             known = asked.phase is Phase.STEP and all(b.kind in self.domains for b in asked.blocks)
             return self.variant(asked) if known else None
-        if self.ref is None or not _alike(replace(asked, widths=self.ref.widths), self.ref):
-            return None
-        pairs = enumerate(zip(asked.widths, self.ref.widths, strict=True))
-        other = {variable for variable, (width, own) in pairs if width != own}
-        return self.member(asked.widths) if other <= self._varied else None  # else of another number of layers
+        for which, structure in enumerate(self.structures):
+            if structure.ref is not None and _alike(replace(asked, widths=structure.ref.widths), structure.ref):
+                pairs = zip(asked.widths, structure.ref.widths, self.axes[which], strict=True)
+                if all(width == own or len(axis) > 1 for width, own, axis in pairs):  # else of another structure
+                    return self.member(asked.widths, which)
+        return None
 
     def variant(self, variant: Variant) -> Net:
         """A variant of known kinds as the fit sees it."""
         mode = self.spec.training.mode
-        return tuple((self.kinds.index(in_mode(block.kind, mode)), block.point) for block in variant.blocks)
+        return tuple((self._places[in_mode(block.kind, mode)], block.point) for block in variant.blocks)
+
+
+def _axes(structure: Structure) -> tuple[WidthRange, ...]:
+    varied = {variable for followed in structure.spec.follows for variable, _ in followed}
+    each = enumerate(zip(structure.ranges, structure.spec.widths, strict=True))
+    return tuple(r if variable in varied else WidthRange(own, own) for variable, (r, own) in each)
 
 
 def _alike(one: Workload, other: Workload) -> bool:

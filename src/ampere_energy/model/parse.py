@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -15,7 +15,7 @@ from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec
 from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
 from ampere_energy.model.objective import Inputs
 from ampere_energy.model.pieces import Piece, cut, extract, finer, unused
-from ampere_energy.model.program import HELD, MATRIX, Program, Source, Tape
+from ampere_energy.model.program import MATRIX, Program, Source, Tape, settled
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
 from ampere_energy.model.source import ModelRef, load
@@ -24,7 +24,7 @@ from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange
 from ampere_energy.model.zoo.families import FAMILIES
 
-_STEPS = (1, 2, 4, 8)
+_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """What is tried to change an argument of a factory by."""
 Example = torch.Tensor | Sequence[int] | Inputs
 
@@ -244,9 +244,16 @@ def _width_step(ref: ModelRef, tape: Tape, place: int) -> int:
 
 def _same_but_sizes(program: Program, others: Sequence[Program], moves: Moves) -> bool:
     """Whether a piece is the same with an argument changed, but for numbers of channels and features."""
-    kernels = {tuple(value.shape[2:] for value in p.values if value.source in HELD) for p in (program, *others)}
     same = all(other == program for other in others)
+    kernels = {tuple(_kernels(p)) for p in (program, *others)}
     return len(kernels) == 1 and (same or template(program, others, moves) is not None)
+
+
+def _kernels(program: Program) -> Iterator[tuple[int, ...]]:
+    """The sizes of convolutions' kernels."""
+    for call in program.calls:
+        if call.name.startswith("conv") and len(call.reads) > 1:
+            yield tuple(map(settled, program.values[call.reads[1]].shape[2:]))
 
 
 def _alike(tape: Tape, read: Callable[[], Tape]) -> Tape | None:

@@ -48,8 +48,7 @@ class Source(StrEnum):
     MADE = "made"
 
 
-HELD = (Source.WEIGHT, Source.SHARED)
-"""Where weights come from."""
+_HELD = (Source.WEIGHT, Source.SHARED)
 
 
 @dataclass(frozen=True)
@@ -351,7 +350,7 @@ def _multihead(call: Call, values: Sequence[Value]) -> Counted:
 
 def _recurrent(call: Call, values: Sequence[Value]) -> Counted:
     steps = math.prod(_shape(values, call.reads[0])[:-1])
-    weights = [n for n in call.reads[1:] if values[n].source in HELD and len(values[n].shape) == 2]
+    weights = [n for n in call.reads[1:] if values[n].source in _HELD and len(values[n].shape) == 2]
     forward = 2 * steps * sum(math.prod(_shape(values, n)) for n in weights)
     return forward, 2 * forward
 

@@ -240,7 +240,12 @@ class _Recorder(TorchFunctionMode):
         known = self._sampled(read)
         if known and op.rpartition(".")[2] in _SHAPED:
             read = _measured(read, known)
-        sizes = {tensor.shape[0] for _, tensor in made if tensor.dim()} if self._counts(op, read) else set(known)
+        sizes = {(place, size) for size, (_, place) in known.items()}
+        if self._counts(op, read):
+            sizes = {(0, tensor.shape[0]) for _, tensor in made if tensor.dim()}
+        if op.endswith("_pad_packed_sequence"):  # as long as the longest text, beside the batch
+            sizes = {(place, tensor.shape[place]) for _, tensor in made for place in (0, 1) if place < tensor.dim() - 1}
+            sizes -= {(place, n) for place, n in sizes if n == made[-1][1].shape[0]}
         gives = tuple(Given(path, self._enter(tensor, Source.MADE, sampled=sizes)) for path, tensor in made)
         self._makers |= {given.value: len(self.calls) for given in gives}
         self.calls.append(Call(op, json.dumps(read, separators=(",", ":")), gives, torch.is_grad_enabled()))
@@ -254,11 +259,12 @@ class _Recorder(TorchFunctionMode):
         return name in _COUNTED or (name == "where" and len(read[0]) == 1)
 
     def _sampled(self, read: Any) -> dict[int, list[Any]]:
-        """Sizes that the data decided of what a call reads, each with where it is found: the first of a tensor."""
+        """Sizes that the data decided of what a call reads, each with where it is found."""
         return {
-            shape[0].sampled: [{"value": number}, 0]
+            size.sampled: [{"value": number}, place]
             for number in read_values(read)
-            if (shape := self.values[number].shape) and isinstance(shape[0], Sampled)
+            for place, size in enumerate(self.values[number].shape)
+            if isinstance(size, Sampled)
         }
 
     def _change_base(self, view: torch.Tensor) -> None:
@@ -283,13 +289,19 @@ class _Recorder(TorchFunctionMode):
                 self.values[n] = replace(self.values[n], grad=flows and self.values[n].floating)
 
     def _enter(
-        self, tensor: torch.Tensor, source: Source, low: int = 0, high: int = 1, sampled: Collection[int] = ()
+        self,
+        tensor: torch.Tensor,
+        source: Source,
+        low: int = 0,
+        high: int = 1,
+        sampled: Collection[tuple[int, int]] = (),
     ) -> int:
         if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             raise ModelError("a call runs inside torch.vmap or torch.func", "write it out over the batch")
         shape: tuple[Size, ...] = tuple(int(size) for size in tensor.shape)
-        if shape and shape[0] in sampled:
-            shape = (Sampled(settled(shape[0])), *shape[1:])
+        if sampled:
+            places = enumerate(map(settled, shape))
+            shape = tuple(Sampled(size) if (place, size) in sampled else size for place, size in places)
         dtype = str(tensor.dtype).removeprefix("torch.")
         self.values.append(Value(source, dtype, shape, bool(tensor.requires_grad), low, high, _order(tensor)))
         self._alive.append(tensor)
