@@ -1,9 +1,12 @@
-"""A model with blocks of unknown kinds: these are approximated across the known ones, the others predicted as always.
+"""A model of which a profile knows some blocks, or none, or all at another batch: known, guessed and scaled together.
 
-The known blocks together, and each approximated one, are log-normal; their sum is taken as log-normal with the mean and
-variance it has. Errors of approximated blocks go together as far as one model is wrong for all of them, and are
-independent of the known blocks'. Where steps wait for the host, what it takes to issue unknown structures is
-approximated in the same way, by their calls.
+Blocks that are known are predicted as always, the others guessed across the known kinds. The known blocks together,
+and each guessed one, are log-normal; their sum is taken as log-normal with the mean and variance it has. Errors of
+guessed blocks go together as far as one model is wrong for all of them, and are independent of the known blocks'.
+Where steps wait for the host, what it takes to issue unknown structures is guessed in the same way, by their calls.
+
+All this happens at the profile's batch. Where that is another one, the sum is then scaled (`batches`), and the doubts
+of guessing and of scaling add up: guesses of one model at several batches are wrong in the same direction.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from ampere_energy.fit.physics import Array
 from ampere_energy.fit.posterior import Prediction
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference, Traits, spread_out, traits_of
-from ampere_energy.fit.steps import Steps, whole
+from ampere_energy.fit.steps import Steps, issuing, whole
 from ampere_energy.model.blocks import Block
+from ampere_energy.predict.batches import rebatched, traits_at
 
 TOGETHER = 0.8
 """Correlation of the errors of an approximated block's time and energy."""
@@ -68,26 +72,89 @@ def covariance_of_sums(a: Parts, b: Parts, cross: Array) -> float:
     return float(np.log1p(joint / (a.expected.sum() * b.expected.sum())))
 
 
-def approximated(
-    blocks: Sequence[Block], places: Sequence[int | None], profile: Profile, nets: NetFit
-) -> Approximation:
+@dataclass(frozen=True)
+class Asked:
+    """A block of a model, and what a profile knows of it.
+
+    Attributes:
+        own: as it is asked for.
+        there: the same at the profile's batch; None where that was not read.
+        place: its subject in the fit; None where it is to be guessed.
+        batch: the profile's.
+    """
+
+    own: Block
+    there: Block | None
+    place: int | None
+    batch: int
+
+    @property
+    def block(self) -> Block:
+        """The block by its kind: at the profile's batch where it was read there."""
+        return self.there or self.own
+
+    @property
+    def traits(self) -> Traits:
+        """What it does at the profile's batch."""
+        return traits_at(self.own, self.batch) if self.there is None else _traits(self.there)
+
+
+def _traits(block: Block) -> Traits:
+    return traits_of(block.kind, block.point)
+
+
+def approximated(asked: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> Approximation:
     """One step of a model.
 
     Args:
-        blocks: the model's.
-        places: for each block, its subject in the fit; None where it is to be approximated.
+        asked: the model's blocks.
         profile: made by the `ampere` method.
         nets: what it learnt.
+        batch: the model's.
     """
+    found = _mixed(asked, profile, nets) if any(one.place is None for one in asked) else _known(asked, nets)
+    device, block_std = found.device, found.block_std
+    if batch != profile.training.batch:
+        here, there = [_traits(one.own) for one in asked], [one.traits for one in asked]
+        apart, on_cpu = batch / profile.training.batch, profile.device.name == "cpu"
+        device, doubt = rebatched(device, here, there, apart, nets.idle_w, on_cpu)
+        block_std = np.hypot(block_std, doubt)
+    return Approximation(whole(nets, device, found.host_s, found.host_std_s), block_std)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What the device does in one step at the profile's batch, what the host takes to issue it, how sure blocks are."""
+
+    device: Prediction
+    host_s: Array
+    host_std_s: Array
+    block_std: Array
+
+
+def _known(asked: Sequence[Asked], nets: NetFit) -> _Found:
+    """A model whose blocks are all known."""
+    kinds, points = _placed(asked)
+    return _Found(nets.predict(kinds, points), *issuing(nets, kinds, points), nets.block_std(kinds, points))
+
+
+def _placed(asked: Sequence[Asked]) -> tuple[list[int], list[Array]]:
+    """The subjects and widths of the blocks that are known."""
+    known = [(one.place, one.block.point) for one in asked if one.place is not None]
+    return [place for place, _ in known], [np.array([point], dtype=float) for _, point in known]
+
+
+def _mixed(asked: Sequence[Asked], profile: Profile, nets: NetFit) -> _Found:
+    """A model with blocks that are to be guessed."""
     references = _references(profile)
-    guessed = np.array([place is None for place in places])
-    unknown = [block for block, place in zip(blocks, places, strict=True) if place is None]
+    guessed = np.array([one.place is None for one in asked])
+    unknown = [one for one in asked if one.place is None]
     seconds, joules = (_guess(references, nets, values, unknown) for values in _costs(references, nets))
-    known = _Known.of(blocks, places, nets)
+    known = _Known.of(asked, nets)
     times = Parts(np.append(known.time_s, expectations(seconds)), block_diag(known.time_var, seconds.covariance))
     energies = Parts(np.append(known.energy_j, expectations(joules)), block_diag(known.energy_var, joules.covariance))
     cross = block_diag(known.joint_var, TOGETHER * (seconds.covariance + joules.covariance) / 2)
-    block_s, block_j, block_std = (np.empty(len(blocks)) for _ in range(3))
+    block_s, block_j, block_std = (np.empty(len(asked)) for _ in range(3))
     block_s[guessed], block_s[~guessed] = times.expected[1:], known.block_time_s
     block_j[guessed], block_j[~guessed] = energies.expected[1:], known.block_energy_j
     block_std[guessed], block_std[~guessed] = np.sqrt(np.diagonal(joules.covariance)), known.block_std
@@ -101,8 +168,8 @@ def approximated(
         block_j[None, :] * energies.to_median,
         np.array([energies.expected.sum()]),
     )
-    host_s, host_std_s = _host(blocks, references, nets)
-    return Approximation(whole(nets, device, np.array([host_s]), np.array([host_std_s])), block_std)
+    host_s, host_std_s = _host(asked, references, nets)
+    return _Found(device, np.array([host_s]), np.array([host_std_s]), block_std)
 
 
 def _references(profile: Profile) -> list[Reference]:
@@ -129,11 +196,11 @@ def _costs(references: Sequence[Reference], nets: NetFit) -> tuple[Array, Array]
     return seconds, joules
 
 
-def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown: Sequence[Block]) -> Guess:
+def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown: Sequence[Asked]) -> Guess:
     names = [nets.subjects[reference.subject].id for reference in references]
     try:
         across = Across(names, [reference.traits for reference in references], values)
-        guess = across.predict([b.kind.id for b in unknown], [traits_of(b.kind, b.point) for b in unknown])
+        guess = across.predict([one.block.kind.id for one in unknown], [one.traits for one in unknown])
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         raise FileError(f"the profile's kinds cannot be compared ({error})", "profile again") from error
     return guess
@@ -158,12 +225,11 @@ class _Known:
     block_std: Array
 
     @classmethod
-    def of(cls, blocks: Sequence[Block], places: Sequence[int | None], nets: NetFit) -> _Known:
-        known = [(place, block.point) for block, place in zip(blocks, places, strict=True) if place is not None]
-        if not known:
+    def of(cls, asked: Sequence[Asked], nets: NetFit) -> _Known:
+        kinds, points = _placed(asked)
+        if not kinds:
             none = np.zeros(0)
             return cls(nets.time.base, nets.energy.base, 0.0, 0.0, 0.0, none, none, none)
-        kinds, points = [kind for kind, _ in known], [np.array([point], dtype=float) for _, point in known]
         found = nets.predict(kinds, points)
         time_var, energy_var, joint_var = (float(v[0]) for v in (found.time_var, found.energy_var, found.joint_var))
         lift_s, lift_j = math.exp(time_var / 2), float(found.expected_j[0] / found.energy_j[0])
@@ -179,13 +245,13 @@ class _Known:
         )
 
 
-def _host(blocks: Sequence[Block], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
+def _host(asked: Sequence[Asked], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
     """Seconds the host takes to issue the step, and their standard deviation; none where nothing waits for it."""
     host = nets.host
     if host is None or nets.idle_w is None:
         return 0.0, 0.0
-    known = dict(host.structures)
-    missing = [block for block in blocks if block.kind.structure not in known]
+    known, blocks = dict(host.structures), [one.block for one in asked]
+    missing = [one for one in asked if one.block.kind.structure not in known]
     ready = [block for block in blocks if block.kind.structure in known]
     each = [host.takes(b.kind.structure, b.kind.work, np.array([b.point], dtype=float))[0] for b in ready]
     seconds = host.base_s + float(sum(each))
@@ -194,8 +260,8 @@ def _host(blocks: Sequence[Block], references: Sequence[Reference], nets: NetFit
     if not missing or not told:
         return seconds, host.spread * seconds
     across = Across([n for n, _ in told], [_issued(t) for _, t in told], np.array([known[n] for n, _ in told]))
-    traits = [_issued(traits_of(block.kind, block.point)) for block in missing]
-    guess = across.predict([block.kind.structure for block in missing], traits)
+    traits = [_issued(one.traits) for one in missing]
+    guess = across.predict([one.block.kind.structure for one in missing], traits)
     more = Parts(expectations(guess), guess.covariance)
     seconds += more.median
     return seconds, math.hypot(host.spread * seconds, more.median * math.sqrt(more.variance))
