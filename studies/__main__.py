@@ -1,4 +1,4 @@
-"""`make study`: every study in full; the results go to `studies/results.json` with a hash of what was tested."""
+"""`make study`: every study in full; the results go to `studies/results.json` with the commit and the date."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from studies import (
     whole_models,
     zoo,
 )
-from studies.freshness import RESULTS, fingerprint
+from studies.results import RESULTS, made_at
 
 
 def main(names: Sequence[str]) -> None:
@@ -70,7 +70,7 @@ def main(names: Sequence[str]) -> None:
             continue
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            results[name] = {"tested": fingerprint(name), "result": run(Path(folder))}
+            results[name] = {**made_at(), "result": run(Path(folder))}
         print(f"{name}: {time.monotonic() - start:.0f} s")
         print(json.dumps(results[name]["result"], indent=1))
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")

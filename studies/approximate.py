@@ -44,8 +44,8 @@ from ampere_energy.predict.approximate import Parts, expectations
 from ampere_energy.predict.estimate import Estimate, estimate
 from studies import lab, whole_models
 from studies.additive import spec_of
-from studies.freshness import ROOT
 from studies.models import MODELS
+from studies.results import ROOT
 
 TIMED = ROOT / "data" / "cpu-blocks" / "timed.json"
 RULES = Rules(points=2, precision=0.08)

@@ -43,8 +43,8 @@ from ampere_energy.show.plot import Mark, Series, lines
 from ampere_energy.show.scale import Axis
 from ampere_energy.show.units import percent, si
 from studies import images
-from studies.freshness import ROOT
 from studies.images import Images
+from studies.results import ROOT
 
 RECORDED = ROOT / "data" / "h200-pruned" / "case.jsonl"
 """Where `studies.pruning pack` puts the log of a run on a card."""

@@ -32,7 +32,7 @@ from ampere_energy.model.blocks import Block
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Variant, alone, member
 from ampere_energy.predict.experiment import drawn
-from studies.freshness import ROOT
+from studies.results import ROOT
 from studies.warming_on_gpu import chunk_of, run_for, seen
 
 RECORDED = ROOT / "data" / "h200-company" / "blocks.jsonl.gz"

@@ -36,7 +36,7 @@ from ampere_energy.predict.evaluate import rescore
 from ampere_energy.predict.experiment import Part, read
 from ampere_energy.predict.recorded import Recorded, load
 from ampere_energy.show.plainly import evaluation_json
-from studies.freshness import ROOT
+from studies.results import ROOT
 
 DATA = ROOT / "data"
 DEPTHS = 8

@@ -31,7 +31,7 @@ from ampere_energy.predict.recorded import Recorded, load
 from ampere_energy.show.plot import Axis, Cell, Mark, Series, bars, cdf, heat, lines, scatter
 from studies import case
 from studies.experiments import DEPTHS, PLANS, grown
-from studies.freshness import ROOT
+from studies.results import ROOT
 
 FIGURES = ROOT / "docs" / "figures"
 _METHODS = ("ampere", "paper", "flops", "flops_affine", "flops_bytes", "neuralpower", "time_power", "run20")

@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from ampere_energy.fit.kernels import FILLED, TILE
-from studies.freshness import ROOT
+from studies.results import ROOT
 
 SHORTEST_US = 20
 RECORDED = ROOT / "data" / "h200-kernels"

@@ -19,7 +19,7 @@ from ampere_energy.fit.observed import Observation, Subject
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.steps import steps
 from ampere_energy.model.variants import WidthRange
-from studies.freshness import ROOT
+from studies.results import ROOT
 
 DATA = ROOT / "data" / "h200-lab"
 LEVEL = 0.9

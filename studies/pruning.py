@@ -79,8 +79,8 @@ from ampere_energy.model.variants import WidthRange, block_points
 from ampere_energy.plain import decode, encode, parse_json
 from ampere_energy.predict.estimate import Estimate, estimate
 from studies import case, images, tables
-from studies.freshness import ROOT
 from studies.images import Images
+from studies.results import ROOT
 
 DATA = ROOT / "data" / "h200-pruned"
 BUDGET = Budget(share=0.5)

@@ -28,7 +28,7 @@ from ampere_energy.measure.measurement import Measurement
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import Variant
-from studies.freshness import ROOT
+from studies.results import ROOT
 
 BUNDLE, PROFILE = "nvidia-h200", "cnn5-128x3x64x64-graph"
 CAMPAIGN = ROOT / "data" / "h200-cnn5" / "ampere" / "graph-campaign.jsonl"

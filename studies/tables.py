@@ -12,7 +12,7 @@ from typing import Any
 
 from studies import case as case_study
 from studies import standings
-from studies.freshness import RESULTS, ROOT
+from studies.results import RESULTS, ROOT
 from studies.rules import CHANCE
 from studies.standings import percent
 

@@ -14,7 +14,7 @@ import pytest
 from studies.bundles import FIRST, INPUT, bundle, cnn5, described, families
 from studies.experiments import DATA as RECORDED
 from studies.experiments import PLANS
-from studies.freshness import RESULTS
+from studies.results import RESULTS
 from studies.tables import on_other_cards, pooled
 
 from ampere_energy.bundled import about as shelf

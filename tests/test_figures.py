@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from studies import experiments, figures
-from studies.freshness import ROOT
+from studies.results import ROOT
 
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import POINT

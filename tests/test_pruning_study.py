@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from studies import case, pruning, tables
-from studies.freshness import RESULTS, ROOT
+from studies.results import RESULTS, ROOT
 
 from ampere_energy.decide.pruned import Guide
 from ampere_energy.errors import RequestError

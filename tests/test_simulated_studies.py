@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from studies import calibration, floor, looks, rules
 from studies.additive import spec_of
-from studies.freshness import RESULTS
+from studies.results import RESULTS
 from studies.rules import Stand
 
 from ampere_energy.fit.campaign import profile

@@ -29,13 +29,24 @@ _LONGEST = 300
 
 def encode(value: Any) -> Any:
     """The JSON form of a dataclass, enum, tuple or scalar."""
+    return _encode(value, identity=False)
+
+
+def _encode(value: Any, identity: bool) -> Any:
+    """The JSON form; for an identity, what is incidental is written as what stands for it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        named = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
-        return {f.name: encode(own) for f, own in named if not (f.metadata.get("later") and own == f.default)}
+        found = {}
+        for f in dataclasses.fields(value):
+            own = getattr(value, f.name)
+            if identity and "incidental" in f.metadata:
+                own = f.metadata["incidental"]
+            if not (f.metadata.get("later") and own == f.default):
+                found[f.name] = _encode(own, identity)
+        return found
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (tuple, list)):
-        return [encode(item) for item in value]
+        return [_encode(item, identity) for item in value]
     return value
 
 
@@ -44,14 +55,27 @@ def later(default: T) -> T:
     return dataclasses.field(default=default, metadata={"later": True})
 
 
+def incidental(stands_for_it: T, *, required: bool = False) -> T:
+    """A field that tells no two values apart: neither equality nor a digest looks at it.
+
+    Args:
+        stands_for_it: what digests have in its place, and its default.
+        required: whether it has no default.
+    """
+    about = {"incidental": stands_for_it}
+    if required:
+        return typing.cast(T, dataclasses.field(compare=False, metadata=about))
+    return dataclasses.field(default=stands_for_it, compare=False, metadata=about)
+
+
 def decode(cls: type[T], data: Any, where: str) -> T:
     """Builds a `cls` from JSON values; `where` names the place in errors."""
     return typing.cast(T, _decode(cls, data, where))
 
 
 def digest(value: Any) -> str:
-    """Eight hexadecimal digits that change with any part of the value."""
-    text = json.dumps(encode(value), sort_keys=True, separators=(",", ":"))
+    """Eight hexadecimal digits that change with any part of the value but what is incidental."""
+    text = json.dumps(_encode(value, identity=True), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

@@ -70,12 +70,12 @@ def test_any_part_changes_the_digest() -> None:
         LINEAR.at((2, 8)),
         replace(at, outputs=(2,)),
         replace(at, values=(replace(at.values[0], grad=False), *at.values[1:])),
-        replace(at, values=(replace(at.values[0], high=7), *at.values[1:])),
         replace(at, calls=(at.calls[0], replace(at.calls[1], grad=False))),
         replace(at, calls=(at.calls[0], replace(at.calls[1], op="torch.Tensor.reshape"))),
     ]
     assert len({digest(at), *(digest(other) for other in others)}) == 1 + len(others)
     assert digest(replace(at)) == digest(at)
+    assert digest(replace(at, values=(replace(at.values[0], high=7), *at.values[1:]))) == digest(at)
 
 
 @pytest.mark.parametrize(

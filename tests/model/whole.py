@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -33,8 +34,8 @@ class _Keeping(record._Recorder):
 
     kept: Values
 
-    def _enter(self, tensor: torch.Tensor, source: Source, low: int = 0, high: int = 1) -> int:
-        number = super()._enter(tensor, source, low, high)
+    def _enter(self, tensor: torch.Tensor, source: Source, *rest: int, **more: Any) -> int:
+        number = super()._enter(tensor, source, *rest, **more)
         with torch._C.DisableTorchFunction():
             self.__dict__.setdefault("kept", {})[number] = tensor.detach().clone()
         return number

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from studies import approximate as study
 from studies.additive import spec_of
-from studies.freshness import RESULTS
+from studies.results import RESULTS
 
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.fit.campaign import add, profile

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ampere_energy.model.program import MATRIX, Call, Given, Program, Source, Tape, Value
+from ampere_energy.model.ranges import ranged
 
 LONG = 8
 """A value that passes over more matrices than this is a long skip."""
@@ -161,7 +162,7 @@ def _program(tape: Tape, piece: Piece, last: dict[int, int], constants: dict[int
         arguments = json.dumps(_renumbered(call.parsed, renumber), separators=(",", ":"))
         gives = tuple(Given(given.path, renumber(given.value, made=True)) for given in call.gives)
         told.append(replace(call, arguments=arguments, gives=gives))
-    return Program(tuple(values), tuple(told), tuple(dict.fromkeys(numbers[n] for n in outputs)))
+    return ranged(Program(tuple(values), tuple(told), tuple(dict.fromkeys(numbers[n] for n in outputs))))
 
 
 def _renumbered(argument: Any, renumber: Any) -> Any:

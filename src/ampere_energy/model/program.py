@@ -5,7 +5,8 @@ without the model's code. Its *values* are the tensors: inputs, weights, buffers
 whole numbers among the arguments, may follow *widths* (`Affine`); a program without widths stands as it was recorded.
 
 Arguments are nested lists of JSON values. A tensor is `{"value": 3}`; `{"size": [per, offset, axis, factor, …]}`
-follows widths; `{"dtype": …}`, `{"slice": […]}`, `{"tuple": […]}` and their like say what JSON cannot.
+follows widths; `{"sizeof": [{"value": 3}, 0]}` is the first size of a tensor, where the example's data decided it;
+`{"dtype": …}`, `{"slice": […]}`, `{"tuple": […]}` and their like say what JSON cannot.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from ampere_energy.errors import WidthError
-from ampere_energy.plain import later
+from ampere_energy.plain import incidental, later
 
 PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag")
 """Properties of a tensor that are views of it: calls of their own, as `torch.Tensor.T.__get__`."""
@@ -66,7 +67,14 @@ class Affine:
         return number
 
 
-Size = int | Affine
+@dataclass(frozen=True)
+class Sampled:
+    """A size that the example's data decided, such as how many words a packed batch has: no part of what a kind is."""
+
+    sampled: int = incidental(0, required=True)
+
+
+Size = int | Affine | Sampled
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class Value:
 
     Attributes:
         grad: whether it needs a gradient: a trained weight, an input that passes one on.
-        low, high: of integers, the values they may take, `high` excluded.
+        low, high: of integers, the values they may take, `high` excluded; no part of what a kind is.
         order: the dimensions from outermost to innermost in memory, where that is not their own order.
     """
 
@@ -83,8 +91,8 @@ class Value:
     dtype: str
     shape: tuple[Size, ...]
     grad: bool = False
-    low: int = 0
-    high: int = 1
+    low: int = incidental(0)
+    high: int = incidental(1)
     order: tuple[int, ...] = later(())
 
     @property
@@ -132,7 +140,7 @@ class Call:
     @cached_property
     def reads(self) -> tuple[int, ...]:
         """The values among its arguments, each once."""
-        return tuple(dict.fromkeys(_values(self.parsed)))
+        return tuple(dict.fromkeys(read_values(self.parsed)))
 
     @property
     def makes(self) -> tuple[int, ...]:
@@ -140,7 +148,8 @@ class Call:
         return tuple(given.value for given in self.gives)
 
 
-def _values(argument: Any) -> Iterator[int]:
+def read_values(argument: Any) -> Iterator[int]:
+    """The values among arguments."""
     if isinstance(argument, dict):
         if set(argument) == {"value"}:
             yield argument["value"]
@@ -148,7 +157,7 @@ def _values(argument: Any) -> Iterator[int]:
         argument = list(argument.values())
     if isinstance(argument, (list, tuple)):
         for item in argument:
-            yield from _values(item)
+            yield from read_values(item)
 
 
 @dataclass(frozen=True)
@@ -246,6 +255,8 @@ class Tape:
 
 def settled(size: Size) -> int:
     """A size that follows no width."""
+    if isinstance(size, Sampled):
+        return size.sampled
     if isinstance(size, Affine):
         raise TypeError("this program's sizes follow widths: take it at a point first")
     return size
@@ -256,7 +267,7 @@ def size_of(value: Value) -> int:
     return math.prod(settled(size) for size in value.shape)
 
 
-def _size(size: Size, point: Sequence[int]) -> int:
+def _size(size: Size, point: Sequence[int]) -> int | Sampled:
     return size.at(point) if isinstance(size, Affine) else size
 
 

@@ -170,6 +170,10 @@ def _argument(argument: Any, value: Callable[[int], Any], device: torch.device) 
     [(tag, content)] = argument.items()
     if tag == "value":
         return value(content)
+    if tag == "sizeof":
+        whose, dimension = value(content[0]["value"]), content[1]
+        of_node = isinstance(whose, fx.Node)
+        return whose.graph.call_method("size", (whose, dimension)) if of_node else whose.size(dimension)
     if tag == "tuple":
         return tuple(_argument(item, value, device) for item in content)
     if tag == "dict":

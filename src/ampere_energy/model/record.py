@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,20 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from ampere_energy.errors import ModelError
 from ampere_energy.model.objective import OWN, Inputs, called, mapped, objective, tensors_in, train_mode
-from ampere_energy.model.program import CHANGED, NAMELESS, PROPERTIES, Call, Given, Source, Tape, Value
+from ampere_energy.model.program import (
+    CHANGED,
+    NAMELESS,
+    PROPERTIES,
+    Call,
+    Given,
+    Sampled,
+    Size,
+    Source,
+    Tape,
+    Value,
+    read_values,
+    settled,
+)
 from ampere_energy.model.source import needs_cuda
 from ampere_energy.model.training import Mode, Precision, Training
 
@@ -38,6 +51,13 @@ _FULL_PRECISION = {
     "acos", "asin", "cosh", "sinh", "tan", "erfinv", "renorm", "logsumexp", "poisson_nll_loss", "huber_loss",
 }  # fmt: skip
 """Operations that autocast on CUDA computes in fp32, whatever they are given."""
+_COUNTED = {
+    "nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "_pack_padded_sequence",
+    "repeat_interleave", "bincount",
+}  # fmt: skip
+"""Operations that give as many of something as the data has."""
+_SHAPED = {"view", "reshape", "expand", "new_zeros", "new_ones", "new_empty", "new_full", "repeat"}
+"""Operations whose whole numbers are sizes, so that one the data decided is written as such."""
 PLAIN = Training(1)
 _UNKNOWN = 0, 2
 """Range of integers nobody knows: any table has rows 0 and 1."""
@@ -198,10 +218,29 @@ class _Recorder(TorchFunctionMode):
         return result
 
     def _write(self, op: str, read: Any, made: Sequence[tuple[tuple[int, ...], torch.Tensor]]) -> None:
-        gives = tuple(Given(path, self._enter(tensor, Source.MADE)) for path, tensor in made)
+        known = self._sampled(read)
+        if known and op.rpartition(".")[2] in _SHAPED:
+            read = _measured(read, known)
+        sizes = {tensor.shape[0] for _, tensor in made if tensor.dim()} if self._counts(op, read) else set(known)
+        gives = tuple(Given(path, self._enter(tensor, Source.MADE, sampled=sizes)) for path, tensor in made)
         self._makers |= {given.value: len(self.calls) for given in gives}
         self.calls.append(Call(op, json.dumps(read, separators=(",", ":")), gives, torch.is_grad_enabled()))
         self.places.append(self.place)
+
+    def _counts(self, op: str, read: Any) -> bool:
+        """Whether the data decides how much a call gives: an index of truth values does as well."""
+        if op == "torch.Tensor.__getitem__":
+            return any(self.values[number].dtype == "bool" for number in read_values(read[0][1:]))
+        name = op.rpartition(".")[2]
+        return name in _COUNTED or (name == "where" and len(read[0]) == 1)
+
+    def _sampled(self, read: Any) -> dict[int, list[Any]]:
+        """Sizes that the data decided of what a call reads, each with where it is found: the first of a tensor."""
+        return {
+            shape[0].sampled: [{"value": number}, 0]
+            for number in read_values(read)
+            if (shape := self.values[number].shape) and isinstance(shape[0], Sampled)
+        }
 
     def _change_base(self, view: torch.Tensor) -> None:
         """What a changed view is a view of has changed as well: it is a new value from here on."""
@@ -224,15 +263,30 @@ class _Recorder(TorchFunctionMode):
             for n in call.makes:
                 self.values[n] = replace(self.values[n], grad=flows and self.values[n].floating)
 
-    def _enter(self, tensor: torch.Tensor, source: Source, low: int = 0, high: int = 1) -> int:
+    def _enter(
+        self, tensor: torch.Tensor, source: Source, low: int = 0, high: int = 1, sampled: Collection[int] = ()
+    ) -> int:
         if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             raise ModelError("a call runs inside torch.vmap or torch.func", "write it out over the batch")
-        shape = tuple(int(size) for size in tensor.shape)
+        shape: tuple[Size, ...] = tuple(int(size) for size in tensor.shape)
+        if shape and shape[0] in sampled:
+            shape = (Sampled(settled(shape[0])), *shape[1:])
         dtype = str(tensor.dtype).removeprefix("torch.")
         self.values.append(Value(source, dtype, shape, bool(tensor.requires_grad), low, high, _order(tensor)))
         self._alive.append(tensor)
         self._numbers[id(tensor)] = len(self.values) - 1
         return len(self.values) - 1
+
+
+def _measured(argument: Any, known: Mapping[int, list[Any]]) -> Any:
+    """Arguments with the numbers that are sizes the data decided written as such."""
+    if type(argument) is int and argument in known:
+        return {"sizeof": known[argument]}
+    if isinstance(argument, list):
+        return [_measured(item, known) for item in argument]
+    if isinstance(argument, dict) and set(argument) != {"value"}:
+        return {key: _measured(item, known) for key, item in argument.items()}
+    return argument
 
 
 def _name(func: Callable[..., Any]) -> str:

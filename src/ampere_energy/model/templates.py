@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from ampere_energy.model.program import Affine, Program, Size, Value
+from ampere_energy.model.program import Affine, Program, Sampled, Size, Value
 
 MOST_AXES = 4
 """The most widths that one block may follow: more cannot be told apart by a reasonable number of measurements."""
@@ -105,6 +105,8 @@ def _value(own: Value, rest: Sequence[Value], moves: Moves, axes: dict[int, int]
 
 def _size(own: Size, rest: Sequence[Size], moves: Moves, axes: dict[int, int]) -> Size:
     """A number that follows widths, or stays as it is."""
+    if isinstance(own, Sampled):
+        return own
     assert isinstance(own, int)
     shifts = [other - own for other in rest if isinstance(other, int)]
     if len(shifts) != len(rest):
