@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ampere_energy.bundled.about import About, Widths, entries, load_bundled
 from ampere_energy.errors import CoverageError
@@ -15,7 +16,7 @@ from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode
 from ampere_energy.model.zoo.families import FAMILIES
 from ampere_energy.predict.batches import bridged
-from ampere_energy.predict.nearest import Candidate, covered, nearest
+from ampere_energy.predict.nearest import Candidate, Read, covered, nearest, read_there
 
 _MOST_NAMED = 6
 
@@ -34,10 +35,6 @@ class Choice:
     ref: ModelRef
     spec: ModelSpec
     there: ModelSpec | None = None
-
-
-Read = Callable[[ModelRef], ModelSpec]
-"""Makes the blocks of a model."""
 
 
 def choose(
@@ -114,14 +111,15 @@ def _nearest(bundle: str, found: Mapping[str, About], ref: ModelRef, read: Read)
 
     def candidates() -> Iterator[Candidate]:
         for name, about in sorted(found.items(), key=lambda entry: _preferred(entry[1], ref, spec)):
-            if _serves(about, spec):
-                # Blocks of a model that reads other samples are of other kinds: it is read at no other batch for them.
-                alike = about.training != spec.training and sample == about.input[1:]
-                there = read(ref.at_batch(about.training.batch)) if alike else None
-                yield Candidate(name, load_bundled(bundle, name), there)
+            if not _serves(about, spec):
+                continue
+            # Blocks of a model that reads other samples are of other kinds: it is read at no other batch for them.
+            there = read_there(ref, spec, about.training, read) if sample == about.input[1:] else None
+            blind = there is None and about.training != spec.training
+            yield Candidate(name, partial(load_bundled, bundle, name), there, blind)
 
     best = nearest(spec, candidates())
-    return None if best is None else Choice(best.name, found[best.name], best.profile, ref, spec, best.there)
+    return None if best is None else Choice(best.name, found[best.name], best.load(), ref, spec, best.there)
 
 
 def _serves(about: About, spec: ModelSpec) -> bool:

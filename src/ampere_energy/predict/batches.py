@@ -1,4 +1,4 @@
-"""A model at another batch than its profile's: the blocks as they are known or guessed there, with more or less to do.
+"""A model at another batch than its profile's: blocks as they are known or guessed there, with more or less to do.
 
 What a block takes is a fixed part, the least that its calls last however little they do (on a card at about the power
 of waiting), and work: what it computes, moves and updates, most of it in proportion to the batch. The host issues the
@@ -44,7 +44,12 @@ def traits_at(block: Block, batch: int) -> Traits:
 
 
 def rebatched(
-    device: Prediction, here: Sequence[Traits], there: Sequence[Traits], apart: float, idle_w: float | None, on_cpu: bool
+    device: Prediction,
+    here: Sequence[Traits],
+    there: Sequence[Traits],
+    apart: float,
+    idle_w: float | None,
+    on_cpu: bool,
 ) -> tuple[Prediction, float]:
     """What the device does in one step of a model, and how much its logarithm is in doubt for being scaled.
 

@@ -76,7 +76,7 @@ class Estimate:
         unattributed: operations of the model that no block accounts for.
         other_j: joules that belong to no block: the base of a step, and waiting for the host.
         busy: the share of the time that the device works; less where it waits for the host.
-        from_batch: the profile's batch, where it is another one and all was scaled from it.
+        from_batch: the profile's batch, where it is another one and all was scaled from it, guesses as well.
     """
 
     model: str
@@ -99,8 +99,14 @@ class Estimate:
 
     @property
     def approximate(self) -> tuple[str, ...]:
-        """Names of the blocks that the profile does not cover, approximated across the kinds it knows."""
+        """Names of the blocks that the profile does not cover as they are: scaled from another batch, or guessed."""
         return tuple(block.name for block in self.blocks if block.approximate)
+
+    @property
+    def origins(self) -> dict[Origin, float]:
+        """The share of the energy of blocks that are known, scaled and guessed; `other_j` has the rest."""
+        found = {origin: sum(block.energy_j for block in self.blocks if block.origin is origin) for origin in Origin}
+        return {origin: energy_j / self.energy_j for origin, energy_j in found.items() if energy_j}
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -239,9 +245,7 @@ def _jointly(
     )
 
 
-def _asked(
-    spec: ModelSpec, profile: Profile, nets: NetFit, approximate: bool, there: ModelSpec | None
-) -> list[Asked]:
+def _asked(spec: ModelSpec, profile: Profile, nets: NetFit, approximate: bool, there: ModelSpec | None) -> list[Asked]:
     """The model's blocks, each with what is known of it at the profile's batch."""
     batch, alike = profile.training.batch, there is None or len(there.blocks) == len(spec.blocks)
     if approximate and bridged(spec.training, profile.training) and (there is None or not alike):
@@ -252,9 +256,7 @@ def _asked(
         raise CoverageError(f"{spec.name} is made of other blocks at batch {batch}", "profile this model")
     at = spec if there is None else there
     places = _places(at, profile, nets) if approximate else covered_jointly(at, profile, nets)
-    return [
-        Asked(own, block, place, batch) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)
-    ]
+    return [Asked(own, block, place, batch) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)]
 
 
 def _slower(nets: NetFit, kind: int, point: Point, time_s: float) -> float | None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ampere_energy.errors import CoverageError
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import Profile
 from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.source import ModelRef
+from ampere_energy.model.training import Training
+from ampere_energy.predict.batches import bridged
 from ampere_energy.predict.estimate import Origin, estimate
 
 UNEVEN = 0.13
@@ -24,6 +27,12 @@ UNEVEN = 0.13
 ALIKE = 1.1
 """Doubts that differ by less than this factor tell nothing of which profile is nearer."""
 
+KNOWN = 0.2
+"""A profile in less doubt than this knows most of a model: those that could only guess would be in more."""
+
+Read = Callable[[ModelRef], ModelSpec]
+"""Makes the blocks of a model."""
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -31,12 +40,15 @@ class Candidate:
 
     Attributes:
         name: what it is called.
+        load: reads it.
         there: the model at the profile's batch, where that is another one and was read.
+        blind: it can only guess the model's blocks.
     """
 
     name: str
-    profile: Profile
+    load: Callable[[], Profile]
     there: ModelSpec | None = None
+    blind: bool = False
 
 
 def nearest(spec: ModelSpec, candidates: Iterable[Candidate]) -> Candidate | None:
@@ -47,11 +59,28 @@ def nearest(spec: ModelSpec, candidates: Iterable[Candidate]) -> Candidate | Non
         candidates: profiles made with its settings, but for the batch; those that are preferred first.
     """
     found: list[tuple[float, Candidate]] = []
+    least = math.inf
     for candidate in candidates:
+        if candidate.blind and least < KNOWN:
+            continue
         with contextlib.suppress(CoverageError):
             found.append((_doubt(spec, candidate), candidate))
-    least = min((doubt for doubt, _ in found), default=0.0)
+            least = min(least, found[-1][0])
     return next((candidate for doubt, candidate in found if doubt <= ALIKE * least), None)
+
+
+def read_there(ref: ModelRef, spec: ModelSpec, profile: Training, read: Read) -> ModelSpec | None:
+    """A model at a profile's batch; None where that is the same or too far, or the model cannot be read at it.
+
+    Args:
+        ref: the model, with its input where that does not come from its factory.
+        spec: its blocks at the batch that is asked for.
+        profile: the profile's settings.
+        read: makes the blocks of a model.
+    """
+    if not bridged(spec.training, profile) or not (ref.input or ref.inputs):
+        return None
+    return read(ref.at_batch(profile.batch))
 
 
 def covered(block: Block, nets: NetFit) -> bool:
@@ -62,8 +91,9 @@ def covered(block: Block, nets: NetFit) -> bool:
 
 def _doubt(spec: ModelSpec, candidate: Candidate) -> float:
     """The standard deviation of the logarithm of the energy, with that of widths between those profiled."""
-    found = estimate(spec, candidate.profile, approximate=True, there=candidate.there)
-    at, nets = candidate.there or spec, candidate.profile.nets
+    profile = candidate.load()
+    found = estimate(spec, profile, approximate=True, there=candidate.there)
+    at, nets = candidate.there or spec, profile.nets
     known = (own for own, block in zip(at.blocks, found.blocks, strict=False) if block.origin is not Origin.GUESSED)
     between = nets is not None and not all(covered(block, nets) for block in known)
     return math.hypot(found.std_j / found.energy_j, UNEVEN * between)
