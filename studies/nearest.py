@@ -86,7 +86,7 @@ def _families(mode: Mode, own_family: bool) -> Iterator[Trial]:
             for name, about in entries(BUNDLE).items()
             if about.mode is mode and _shown(about, kept, own_family, planned.name.endswith(f"-{Widths.ALIGNED}"))
         ]
-        if mode not in kept.modes or not any(about.family == asked.family for _, about in shown) and own_family:
+        if mode not in kept.modes or (not any(about.family == asked.family for _, about in shown) and own_family):
             continue
         step = max(1, len(asked.members) // MEMBERS)
         rounds = kept.by_member(Part.MEMBERS, mode)[::step]
@@ -104,7 +104,7 @@ def _families(mode: Mode, own_family: bool) -> Iterator[Trial]:
 
 
 def _shown(about: About, kept: Recorded, own_family: bool, aligned: bool) -> bool:
-    """Whether a profile is in the bundle that is asked: not the member's own, of the same widths where of its family."""
+    """Whether a profile is in the bundle that is asked: not the member's own; where of its family, of its widths."""
     asked = kept.experiment
     wanted = replace(about.training, batch=asked.input[0])
     if about.family == asked.family:

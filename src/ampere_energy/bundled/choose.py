@@ -165,10 +165,14 @@ def _ordered(found: Mapping[str, About], ref: ModelRef) -> list[tuple[str, About
 
 
 def _preferred(about: About, ref: ModelRef, spec: ModelSpec) -> tuple[bool, bool, bool, float]:
-    """What is preferred of profiles that know a model alike: what fills the device tells more of what does less."""
-    steps = math.log(spec.training.batch / about.training.batch)
-    own, aligned = about.family == ref.source, about.widths is Widths.ALIGNED
-    return not own, _sample(ref) != about.input[1:], not aligned, max(-steps, 2 * steps)
+    """What is preferred of profiles that know a model alike.
+
+    The batch that is nearest: what fills the device tells more of what does less. Where all is guessed, the largest,
+    so that a model's batches are guessed from one and the same.
+    """
+    own, reads, batch = about.family == ref.source, _sample(ref) == about.input[1:], about.training.batch
+    steps = math.log(spec.training.batch / batch)
+    return not own, not reads, about.widths is not Widths.ALIGNED, max(-steps, 2 * steps) if reads else -batch
 
 
 def _of_family(found: Mapping[str, About], family: str) -> dict[str, About]:
