@@ -1,12 +1,11 @@
-"""A model of which a profile knows some blocks, or none, or all at another batch: known, guessed and scaled together.
+"""A model of which a profile knows some blocks, or none, or all at another batch: known, scaled and guessed together.
 
-Blocks that are known are predicted as always, the others guessed across the known kinds. The known blocks together,
-and each guessed one, are log-normal; their sum is taken as log-normal with the mean and variance it has. Errors of
-guessed blocks go together as far as one model is wrong for all of them, and are independent of the known blocks'.
-Where steps wait for the host, what it takes to issue unknown structures is guessed in the same way, by their calls.
-
-All this happens at the profile's batch. Where that is another one, the sum is then scaled (`batches`), and the doubts
-of guessing and of scaling add up: guesses of one model at several batches are wrong in the same direction.
+Blocks that are known are predicted as always; where that is at another batch, their sum is scaled (`batches`). Others
+are guessed across the known kinds, at the batch that is asked for: to that model a batch is a size like any other.
+The known blocks together, and each guessed one, are log-normal; their sum is taken as log-normal with the mean and
+variance it has. Errors of guessed blocks go together as far as one model is wrong for all of them, and are
+independent of the known blocks'. Where steps wait for the host, what it takes to issue unknown structures is guessed
+in the same way, by their calls.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference, Traits, spread_out, traits_of
 from ampere_energy.fit.steps import Steps, issuing, whole
 from ampere_energy.model.blocks import Block
-from ampere_energy.predict.batches import rebatched, traits_at
+from ampere_energy.predict.batches import rebatched
 
 TOGETHER = 0.8
 """Correlation of the errors of an approximated block's time and energy."""
@@ -37,10 +36,16 @@ _MOST_VARIANCE = 50.0
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """One step, and standard deviations of the logarithms of its blocks' energies: (B,)."""
+    """One step.
+
+    Attributes:
+        block_std: standard deviations of the logarithms of its blocks' energies: (B,).
+        doubt: that of what the device takes for all of them, the host and the next measurement apart.
+    """
 
     step: Steps
     block_std: Array
+    doubt: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,25 +83,13 @@ class Asked:
 
     Attributes:
         own: as it is asked for.
-        there: the same at the profile's batch; None where that was not read.
-        place: its subject in the fit; None where it is to be guessed.
-        batch: the profile's.
+        there: the same at the profile's batch, or its own where that was not read.
+        place: the subject of that in the fit; None where it is to be guessed.
     """
 
     own: Block
-    there: Block | None
+    there: Block
     place: int | None
-    batch: int
-
-    @property
-    def block(self) -> Block:
-        """The block by its kind: at the profile's batch where it was read there."""
-        return self.there or self.own
-
-    @property
-    def traits(self) -> Traits:
-        """What it does at the profile's batch."""
-        return traits_at(self.own, self.batch) if self.there is None else _traits(self.there)
 
 
 def _traits(block: Block) -> Traits:
@@ -112,45 +105,38 @@ def approximated(asked: Sequence[Asked], profile: Profile, nets: NetFit, batch: 
         nets: what it learnt.
         batch: the model's.
     """
-    found = _mixed(asked, profile, nets) if any(one.place is None for one in asked) else _known(asked, nets)
-    device, block_std = found.device, found.block_std
-    if batch != profile.training.batch:
-        here, there = [_traits(one.own) for one in asked], [one.traits for one in asked]
-        apart, on_cpu = batch / profile.training.batch, profile.device.name == "cpu"
-        device, doubt = rebatched(device, here, there, apart, nets.idle_w, on_cpu)
-        block_std = np.hypot(block_std, doubt)
-    return Approximation(whole(nets, device, found.host_s, found.host_std_s), block_std)
+    known = [one for one in asked if one.place is not None]
+    if len(known) < len(asked):
+        return _mixed(asked, _Known.of(known, profile, nets, batch), profile, nets)
+    device, block_std = _known(known, profile, nets, batch)
+    step = whole(nets, device, *issuing(nets, *_placed(known)))
+    return Approximation(step, block_std, math.sqrt(float(device.energy_var[0])))
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What the device does in one step at the profile's batch, what the host takes to issue it, how sure blocks are."""
-
-    device: Prediction
-    host_s: Array
-    host_std_s: Array
-    block_std: Array
+def _placed(known: Sequence[Asked]) -> tuple[list[int], list[Array]]:
+    """The subjects and widths of known blocks."""
+    kinds = [one.place for one in known if one.place is not None]
+    return kinds, [np.array([one.there.point], dtype=float) for one in known]
 
 
-def _known(asked: Sequence[Asked], nets: NetFit) -> _Found:
-    """A model whose blocks are all known."""
-    kinds, points = _placed(asked)
-    return _Found(nets.predict(kinds, points), *issuing(nets, kinds, points), nets.block_std(kinds, points))
+def _known(known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> tuple[Prediction, Array]:
+    """What the device does for known blocks, and the standard deviations of the logarithms of their energies."""
+    kinds, points = _placed(known)
+    device, block_std = nets.predict(kinds, points), nets.block_std(kinds, points)
+    if batch == profile.training.batch:
+        return device, block_std
+    here, there = [_traits(one.own) for one in known], [_traits(one.there) for one in known]
+    apart, on_cpu = batch / profile.training.batch, profile.device.name == "cpu"
+    device, doubt = rebatched(device, here, there, apart, nets.idle_w, on_cpu)
+    return device, np.hypot(block_std, doubt)
 
 
-def _placed(asked: Sequence[Asked]) -> tuple[list[int], list[Array]]:
-    """The subjects and widths of the blocks that are known."""
-    known = [(one.place, one.block.point) for one in asked if one.place is not None]
-    return [place for place, _ in known], [np.array([point], dtype=float) for _, point in known]
-
-
-def _mixed(asked: Sequence[Asked], profile: Profile, nets: NetFit) -> _Found:
+def _mixed(asked: Sequence[Asked], known: _Known, profile: Profile, nets: NetFit) -> Approximation:
     """A model with blocks that are to be guessed."""
     references = _references(profile)
     guessed = np.array([one.place is None for one in asked])
     unknown = [one for one in asked if one.place is None]
     seconds, joules = (_guess(references, nets, values, unknown) for values in _costs(references, nets))
-    known = _Known.of(asked, nets)
     times = Parts(np.append(known.time_s, expectations(seconds)), block_diag(known.time_var, seconds.covariance))
     energies = Parts(np.append(known.energy_j, expectations(joules)), block_diag(known.energy_var, joules.covariance))
     cross = block_diag(known.joint_var, TOGETHER * (seconds.covariance + joules.covariance) / 2)
@@ -169,7 +155,8 @@ def _mixed(asked: Sequence[Asked], profile: Profile, nets: NetFit) -> _Found:
         np.array([energies.expected.sum()]),
     )
     host_s, host_std_s = _host(asked, references, nets)
-    return _Found(device, np.array([host_s]), np.array([host_std_s]), block_std)
+    step = whole(nets, device, np.array([host_s]), np.array([host_std_s]))
+    return Approximation(step, block_std, math.sqrt(energies.variance))
 
 
 def _references(profile: Profile) -> list[Reference]:
@@ -200,7 +187,7 @@ def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown
     names = [nets.subjects[reference.subject].id for reference in references]
     try:
         across = Across(names, [reference.traits for reference in references], values)
-        guess = across.predict([one.block.kind.id for one in unknown], [one.traits for one in unknown])
+        guess = across.predict([one.own.kind.id for one in unknown], [_traits(one.own) for one in unknown])
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         raise FileError(f"the profile's kinds cannot be compared ({error})", "profile again") from error
     return guess
@@ -225,12 +212,11 @@ class _Known:
     block_std: Array
 
     @classmethod
-    def of(cls, asked: Sequence[Asked], nets: NetFit) -> _Known:
-        kinds, points = _placed(asked)
-        if not kinds:
+    def of(cls, known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> _Known:
+        if not known:
             none = np.zeros(0)
             return cls(nets.time.base, nets.energy.base, 0.0, 0.0, 0.0, none, none, none)
-        found = nets.predict(kinds, points)
+        found, block_std = _known(known, profile, nets, batch)
         time_var, energy_var, joint_var = (float(v[0]) for v in (found.time_var, found.energy_var, found.joint_var))
         lift_s, lift_j = math.exp(time_var / 2), float(found.expected_j[0] / found.energy_j[0])
         return cls(
@@ -241,7 +227,7 @@ class _Known:
             joint_var,
             found.block_time_s[0] * lift_s,
             found.block_energy_j[0] * lift_j,
-            nets.block_std(kinds, points),
+            block_std,
         )
 
 
@@ -250,8 +236,8 @@ def _host(asked: Sequence[Asked], references: Sequence[Reference], nets: NetFit)
     host = nets.host
     if host is None or nets.idle_w is None:
         return 0.0, 0.0
-    known, blocks = dict(host.structures), [one.block for one in asked]
-    missing = [one for one in asked if one.block.kind.structure not in known]
+    known, blocks = dict(host.structures), [one.there for one in asked]
+    missing = [block for block in blocks if block.kind.structure not in known]
     ready = [block for block in blocks if block.kind.structure in known]
     each = [host.takes(b.kind.structure, b.kind.work, np.array([b.point], dtype=float))[0] for b in ready]
     seconds = host.base_s + float(sum(each))
@@ -260,8 +246,8 @@ def _host(asked: Sequence[Asked], references: Sequence[Reference], nets: NetFit)
     if not missing or not told:
         return seconds, host.spread * seconds
     across = Across([n for n, _ in told], [_issued(t) for _, t in told], np.array([known[n] for n, _ in told]))
-    traits = [_issued(one.traits) for one in missing]
-    guess = across.predict([one.block.kind.structure for one in missing], traits)
+    traits = [_issued(_traits(block)) for block in missing]
+    guess = across.predict([block.kind.structure for block in missing], traits)
     more = Parts(expectations(guess), guess.covariance)
     seconds += more.median
     return seconds, math.hypot(host.spread * seconds, more.median * math.sqrt(more.variance))

@@ -1,4 +1,4 @@
-"""A model at another batch than its profile's: blocks as they are known or guessed there, with more or less to do.
+"""A model at another batch than its profile's: the blocks as they are known there, with more or less to do.
 
 What a block takes is a fixed part, the least that its calls last however little they do (on a card at about the power
 of waiting), and work: what it computes, moves and updates, most of it in proportion to the batch. The host issues the
@@ -16,8 +16,7 @@ import numpy as np
 
 from ampere_energy.fit.across import Blocks
 from ampere_energy.fit.posterior import Prediction
-from ampere_energy.fit.references import Traits, traits_of
-from ampere_energy.model.blocks import Block
+from ampere_energy.fit.references import Traits
 from ampere_energy.model.training import Training
 
 FARTHEST = 64
@@ -25,7 +24,6 @@ FARTHEST = 64
 _CARD_CALL_S, _CARD_CALL_POWER, _CPU_CALL_S = 3.5e-6, 1.2, 12e-6
 """How long the shortest call lasts, and its power over that of waiting, on an H200; on a CPU (`studies.batches`)."""
 _FIXED_MOST = 0.9
-_BYTES_A_PARAMETER = 4
 _APART, _FIXED = 0.07, 0.3
 """Standard deviations of the logarithm of the energy: an e-fold of the batch away, and where all is fixed."""
 
@@ -34,13 +32,6 @@ def bridged(wanted: Training, profiled: Training) -> bool:
     """Whether only batches differ, and not too far."""
     smaller, larger = sorted((wanted.batch, profiled.batch))
     return wanted == replace(profiled, batch=wanted.batch) and smaller < larger <= FARTHEST * smaller
-
-
-def traits_at(block: Block, batch: int) -> Traits:
-    """What a block would do at another batch: the same calls and parameters, and all else in proportion."""
-    own, more = traits_of(block.kind, block.point), batch / block.kind.training.batch
-    held = min(1.0, _BYTES_A_PARAMETER * block.parameters / max(block.kind.bytes(block.point), 1))
-    return replace(own, flops=own.flops * more, bytes=own.bytes * (held + (1 - held) * more))
 
 
 def rebatched(

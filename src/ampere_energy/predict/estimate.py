@@ -76,7 +76,9 @@ class Estimate:
         unattributed: operations of the model that no block accounts for.
         other_j: joules that belong to no block: the base of a step, and waiting for the host.
         busy: the share of the time that the device works; less where it waits for the host.
-        from_batch: the profile's batch, where it is another one and all was scaled from it, guesses as well.
+        from_batch: the profile's batch, where it is another one: what is known was scaled from it.
+        doubt: standard deviation of the logarithm of what the device takes for the blocks, waiting for the host and
+            the scatter of measurements apart: how well the profile knows them.
     """
 
     model: str
@@ -96,6 +98,7 @@ class Estimate:
     other_j: float = 0.0
     busy: float = 1.0
     from_batch: int | None = None
+    doubt: float = 0.0
 
     @property
     def approximate(self) -> tuple[str, ...]:
@@ -241,6 +244,7 @@ def _jointly(
         other_j=max(0.0, float(found.other_j[0])) * iterations,
         busy=float(found.busy[0]),
         from_batch=profile.training.batch if moved else None,
+        doubt=about.doubt,
         **_common(spec, profile, iterations, level),
     )
 
@@ -249,14 +253,14 @@ def _asked(spec: ModelSpec, profile: Profile, nets: NetFit, approximate: bool, t
     """The model's blocks, each with what is known of it at the profile's batch."""
     batch, alike = profile.training.batch, there is None or len(there.blocks) == len(spec.blocks)
     if approximate and bridged(spec.training, profile.training) and (there is None or not alike):
-        return [Asked(block, None, None, batch) for block in spec.blocks]
+        return [Asked(block, block, None) for block in spec.blocks]
     if there is not None and not bridged(spec.training, profile.training):
         same_training(spec, profile)
     if not alike:
         raise CoverageError(f"{spec.name} is made of other blocks at batch {batch}", "profile this model")
     at = spec if there is None else there
     places = _places(at, profile, nets) if approximate else covered_jointly(at, profile, nets)
-    return [Asked(own, block, place, batch) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)]
+    return [Asked(own, block, place) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)]
 
 
 def _slower(nets: NetFit, kind: int, point: Point, time_s: float) -> float | None:

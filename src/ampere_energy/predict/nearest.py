@@ -1,8 +1,8 @@
-"""Which of several profiles answers for a model: the one whose estimate of it is least in doubt.
+"""Which of several profiles answers for a model: the one whose estimate of its blocks is least in doubt.
 
-An estimate's doubt knows all that makes a profile near: a block that is known counts for less than one guessed from
-kinds like it, that for less than one guessed from others, and a batch farther away for more. One rule so weighs a
-known tenth of the model against a batch four times as near, by what recorded models taught of both.
+The doubt of what the device takes knows all that makes a profile near: a block that is known counts for less than one
+guessed from kinds like it, that for less than one guessed from others, and a batch farther away for more. One rule so
+weighs a known tenth of the model against a batch four times as near, by what recorded models taught of both.
 """
 
 from __future__ import annotations
@@ -90,10 +90,14 @@ def covered(block: Block, nets: NetFit) -> bool:
 
 
 def _doubt(spec: ModelSpec, candidate: Candidate) -> float:
-    """The standard deviation of the logarithm of the energy, with that of widths between those profiled."""
+    """How well a profile knows a model's blocks, with what it does not know of widths between those profiled.
+
+    Not the doubt of the whole step: a profile that takes the device to be quicker than it is would have a step wait
+    for the host, be sure of that, and win.
+    """
     profile = candidate.load()
     found = estimate(spec, profile, approximate=True, there=candidate.there)
     at, nets = candidate.there or spec, profile.nets
     known = (own for own, block in zip(at.blocks, found.blocks, strict=False) if block.origin is not Origin.GUESSED)
     between = nets is not None and not all(covered(block, nets) for block in known)
-    return math.hypot(found.std_j / found.energy_j, UNEVEN * between)
+    return math.hypot(found.doubt, UNEVEN * between)
