@@ -83,17 +83,17 @@ def _on_a_cpu() -> Iterator[dict[str, Any]]:
         for batch in batches:
             log = MeasurementLog(FOLDER / f"{name}-{batch}.jsonl").read()
             measured = [m.energy_j for m in log if isinstance(m, Measurement)]
-            some = replace(_at(asked, batch), members=asked.members[:MEMBERS])
+            some = replace(at_batch(asked, batch), members=asked.members[:MEMBERS])
             yield _row(f"cpu/{name}", list(_estimates(some, asked.input[0], profile, mode)), measured)
 
 
 def _estimates(asked: Experiment, batch: int, profile: Profile, mode: Mode) -> Iterator[Estimate]:
     """The members, from a profile at a batch."""
-    for here, there in zip(asked.specs(mode), _at(asked, batch).specs(mode), strict=True):
+    for here, there in zip(asked.specs(mode), at_batch(asked, batch).specs(mode), strict=True):
         yield estimate(here, profile, there=None if here == there else there)
 
 
-def _at(asked: Experiment, batch: int) -> Experiment:
+def at_batch(asked: Experiment, batch: int) -> Experiment:
     """The same experiment at another batch."""
     return replace(asked, input=(batch, *asked.input[1:]), training=replace(asked.training, batch=batch))
 

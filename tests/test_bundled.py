@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import math
+import re
 import statistics
 import sys
 import tomllib
@@ -30,7 +32,7 @@ from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 from ampere_energy.model.zoo.families import FAMILIES
-from ampere_energy.predict.estimate import estimate
+from ampere_energy.predict.estimate import Estimate, Origin, estimate
 
 H200 = "nvidia-h200"
 Run = Callable[..., tuple[object, str, str]]
@@ -287,10 +289,67 @@ def test_another_batch_is_scaled_from_the_profile_that_tells_most(batch: int, pr
     assert (scaled.energy_j > own.energy_j) is (batch > profiled)
 
 
+SMALL_NET = f"{Path(__file__).parents[1] / 'examples' / 'my_model.py'}:small_net"
+
+
+def sweep(source: str, sample: tuple[int, ...], mode: Mode, batches: tuple[int, ...]) -> list[Estimate]:
+    """One model at several batches, from the nearest profiles of the bundle."""
+    found = []
+    for batch in batches:
+        ref = model_ref(source, input=(batch, *sample), training=Training(batch, mode=mode))
+        near = choose(H200, ref, parse_ref, input_given=True, mode_given=True, approximate=True)
+        found.append(elsewhere(estimate(near.spec, near.profile, approximate=True, there=near.there)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "sample", "mode"),
+    [
+        ("resnet18", (3, 32, 32), Mode.GRAPH),
+        ("cnn5", (3, 64, 64), Mode.EAGER),
+        ("cnn5", (3, 64, 64), Mode.GRAPH),
+        ("lstm", (64,), Mode.EAGER),
+        (SMALL_NET, (3, 32, 32), Mode.EAGER),
+        (SMALL_NET, (3, 32, 32), Mode.GRAPH),
+        (SMALL_NET, (3, 40, 40), Mode.GRAPH),
+    ],
+)
+def test_batches_of_one_model_do_not_contradict_each_other(source: str, sample: tuple[int, ...], mode: Mode) -> None:
+    """A step costs more at a larger batch; as many samples in larger batches no more, but for the profiles' doubts."""
+    found = sweep(source, sample, mode, (128, 256, 384, 512))
+    for small, large in itertools.pairwise(found):
+        more = large.training.batch / small.training.batch
+        assert small.energy_j < large.energy_j
+        assert large.energy_j < more * small.energy_j * 1.05
+        assert large.interval_j[0] < more * small.energy_j < more * small.interval_j[1]
+    scaled = [one for one in found if one.from_batch is not None]
+    assert scaled
+    assert all(Origin.KNOWN not in one.origins for one in scaled)
+
+
+def test_a_factory_that_tells_its_input_is_guessed_at_its_own_batch(run: Run, tmp_path: Path) -> None:
+    factory = "import torch\nfrom ampere_energy.model.zoo.convnets import cnn5\n"
+    factory += "def mine(): return cnn5((16, 32, 48, 64), (3, 64, 64)), torch.zeros(96, 3, 64, 64)\n"
+    (tmp_path / "mine.py").write_text(factory)
+    code, out, told = run("estimate", "mine.py:mine", "--profile", H200, "--json")
+    assert code == 4
+    assert ROUGHER in told
+    code, out, told = run("estimate", "mine.py:mine", "--profile", H200, "--json", "--approximate")
+    assert code == 0, told
+    found = json.loads(out)
+    assert found["from_batch"] == 128
+    assert {block["origin"] for block in found["blocks"]} == {"guessed"}
+    assert found["origins"]["guessed"] == pytest.approx(1 - found["other_j"] / found["energy_j"])
+
+
 def test_another_batch_is_said_to_be_scaled(run: Run) -> None:
     code, out, told = run("estimate", "cnn5", "--profile", H200, "--input", "64,3,64,64", "--approximate")
     assert code == 0, told
-    assert "scaled from batch 128, which is profiled" in " ".join(out.split())
+    assert re.search(r"[\d.]+ % of the joules scaled from batch 128, [\d.]+ % base and waiting", " ".join(out.split()))
+    code, out, told = run("estimate", SMALL_NET, "--profile", H200, "--input", "64,3,64,64", "--approximate")
+    assert code == 0, told
+    words = " ".join(out.split())
+    assert re.search(r"% of the joules guessed from kinds that are profiled at batch 128, [\d.]+ % base and", words)
     code, out, told = run("estimate", "cnn5", "--profile", H200, "--input", "64,3,64,64", "--approximate", "--json")
     assert json.loads(out)["from_batch"] == 128
 

@@ -10,6 +10,7 @@ import gzip
 import zlib
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,12 +101,18 @@ def entries(bundle: str) -> dict[str, About]:
 
 def load_bundled(bundle: str, name: str) -> Profile:
     """A profile of a bundle."""
-    from ampere_energy.fit.profile import loads
-
     path = ROOT / bundle / f"{name}.json.gz"
     try:
-        with gzip.open(path) as file:
-            data = file.read(LARGEST_BYTES + 1)
+        return _loaded(path, path.stat().st_mtime_ns)
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(f"profile {path} cannot be read ({error})", _AGAIN) from error
+
+
+@lru_cache(maxsize=64)
+def _loaded(path: Path, _changed: int) -> Profile:
+    """A profile's file, read once: a nearest profile is looked for among all of a bundle's."""
+    from ampere_energy.fit.profile import loads
+
+    with gzip.open(path) as file:
+        data = file.read(LARGEST_BYTES + 1)
     return loads(data, path)

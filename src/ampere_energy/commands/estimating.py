@@ -54,7 +54,7 @@ def estimate(
         str, typer.Option(help="Measure its blocks, and itself if need be, until its interval is within, as 3%.")
     ] = "",
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled, or scale from another batch.")
+        bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled, and scale from another batch.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -66,6 +66,7 @@ def estimate(
     ref = ref_of(model, input, widths, asked.usual)
     from ampere_energy.predict.batches import bridged
     from ampere_energy.predict.estimate import estimate as predict
+    from ampere_energy.predict.nearest import read_there
     from ampere_energy.show.plainly import estimate_json
     from ampere_energy.show.tables import estimate_table
 
@@ -80,8 +81,7 @@ def estimate(
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         ref = as_profiled(ref, learnt, bool(input), asked)
         spec = spec_for(ref, learnt)
-        moved = approximate and bridged(spec.training, learnt.training)
-        there = spec_of(ref.at_batch(learnt.training.batch)) if moved else None
+        there = read_there(ref, spec, learnt.training, spec_of) if approximate else None
     try:
         result = predict(spec, learnt, iterations=iterations, level=level, approximate=approximate, there=there)
     except CoverageError as error:

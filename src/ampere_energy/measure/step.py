@@ -98,7 +98,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode, *, captu
     modules = nn.ModuleList(part.module for part in parts)
     trained = [weight for part in parts for weight in part.trained]
     optimizer = _optimizer(trained, training, capturable) if trained else None
-    scheduler = LambdaLR(optimizer, _same_rate) if optimizer is not None and training.schedule else None
+    scheduler = LambdaLR(optimizer, _same_rate) if optimizer is not None and training.scheduler else None
     phase = workload.phase if isinstance(workload, Variant) else Phase.STEP
     forward = _compiled(_forward(parts), phase) if mode is Mode.COMPILE else _forward(parts)
     given = [part.inputs for part in parts]
@@ -123,7 +123,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode, *, captu
     def change() -> None:
         if optimizer is None:
             return
-        if training.clip:
+        if training.clip_gradients:
             nn.utils.clip_grad_norm_(trained, _LARGEST_NORM)
         optimizer.step()
         if scheduler is not None and not capturable:
@@ -136,7 +136,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode, *, captu
             if outputs:
                 torch.autograd.backward(outputs, gradients)
         change()
-        if training.sync and outputs and not capturable:
+        if training.sync_each_step and outputs and not capturable:
             outputs[-1].flatten()[0].item()
 
     held: list[Ends] = []

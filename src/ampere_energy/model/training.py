@@ -51,9 +51,9 @@ class Training:
         batch: samples of one forward pass.
         channels_last: whether images are kept with their channels innermost.
         accumulate: forward and backward passes before each update; a step is all of them.
-        clip: whether the norm of all gradients is clipped before the update.
-        schedule: whether a scheduler sets the learning rate after each update.
-        sync: whether each step reads its loss, as `loss.item()` does, and so waits for the device.
+        clip_gradients: whether the norm of all gradients is clipped before the update.
+        scheduler: whether a scheduler sets the learning rate after each update.
+        sync_each_step: whether each step reads its loss, as `loss.item()` does, and so waits for the device.
     """
 
     batch: int
@@ -62,9 +62,9 @@ class Training:
     precision: Precision = later(Precision.FP32)
     channels_last: bool = later(False)
     accumulate: int = later(1)
-    clip: bool = later(False)
-    schedule: bool = later(False)
-    sync: bool = later(False)
+    clip_gradients: bool = later(False)
+    scheduler: bool = later(False)
+    sync_each_step: bool = later(False)
 
     if TYPE_CHECKING:  # what `__post_init__` makes of names is said to type checkers, who only see the fields' types
 
@@ -76,6 +76,9 @@ class Training:
             precision: Precision | str = Precision.FP32,
             channels_last: bool = False,
             accumulate: int = 1,
+            clip_gradients: bool = False,
+            scheduler: bool = False,
+            sync_each_step: bool = False,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -90,9 +93,9 @@ class Training:
         more = [str(self.precision)] if self.precision is not Precision.FP32 else []
         more += ["channels last"] if self.channels_last else []
         more += [f"{self.accumulate} passes an update"] if self.accumulate > 1 else []
-        more += ["clipped gradients"] if self.clip else []
-        more += ["a scheduler"] if self.schedule else []
-        more += ["the loss read each step"] if self.sync else []
+        more += ["clipped gradients"] if self.clip_gradients else []
+        more += ["a scheduler"] if self.scheduler else []
+        more += ["the loss read each step"] if self.sync_each_step else []
         return ", ".join((f"batch {self.batch} with {self.optimizer} in {self.mode} mode", *more))
 
 

@@ -1,9 +1,11 @@
-"""A model with blocks of unknown kinds: these are approximated across the known ones, the others predicted as always.
+"""A model of which a profile knows some blocks, or none, or all at another batch: known, scaled and guessed together.
 
-The known blocks together, and each approximated one, are log-normal; their sum is taken as log-normal with the mean and
-variance it has. Errors of approximated blocks go together as far as one model is wrong for all of them, and are
-independent of the known blocks'. Where steps wait for the host, what it takes to issue unknown structures is
-approximated in the same way, by their calls.
+Blocks that are known are predicted as always; where that is at another batch, their sum is scaled (`batches`). Others
+are guessed across the known kinds, at the batch that is asked for: to that model a batch is a size like any other.
+The known blocks together, and each guessed one, are log-normal; their sum is taken as log-normal with the mean and
+variance it has. Errors of guessed blocks go together as far as one model is wrong for all of them, and are
+independent of the known blocks'. Where steps wait for the host, what it takes to issue unknown structures is guessed
+in the same way, by their calls.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from ampere_energy.fit.physics import Array
 from ampere_energy.fit.posterior import Prediction
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference, Traits, spread_out, traits_of
-from ampere_energy.fit.steps import Steps, whole
+from ampere_energy.fit.steps import Steps, issuing, whole
 from ampere_energy.model.blocks import Block
+from ampere_energy.predict.batches import rebatched
 
 TOGETHER = 0.8
 """Correlation of the errors of an approximated block's time and energy."""
@@ -33,10 +36,16 @@ _MOST_VARIANCE = 50.0
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """One step, and standard deviations of the logarithms of its blocks' energies: (B,)."""
+    """One step.
+
+    Attributes:
+        block_std: standard deviations of the logarithms of its blocks' energies: (B,).
+        doubt: that of what the device takes for all of them, the host and the next measurement apart.
+    """
 
     step: Steps
     block_std: Array
+    doubt: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,26 +77,70 @@ def covariance_of_sums(a: Parts, b: Parts, cross: Array) -> float:
     return float(np.log1p(joint / (a.expected.sum() * b.expected.sum())))
 
 
-def approximated(
-    blocks: Sequence[Block], places: Sequence[int | None], profile: Profile, nets: NetFit
-) -> Approximation:
+@dataclass(frozen=True)
+class Asked:
+    """A block of a model, and what a profile knows of it.
+
+    Attributes:
+        own: as it is asked for.
+        there: the same at the profile's batch, or its own where that was not read.
+        place: the subject of that in the fit; None where it is to be guessed.
+    """
+
+    own: Block
+    there: Block
+    place: int | None
+
+
+def _traits(block: Block) -> Traits:
+    return traits_of(block.kind, block.point)
+
+
+def approximated(asked: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> Approximation:
     """One step of a model.
 
     Args:
-        blocks: the model's.
-        places: for each block, its subject in the fit; None where it is to be approximated.
+        asked: the model's blocks.
         profile: made by the `ampere` method.
         nets: what it learnt.
+        batch: the model's.
     """
+    known = [one for one in asked if one.place is not None]
+    if len(known) < len(asked):
+        return _mixed(asked, _Known.of(known, profile, nets, batch), profile, nets)
+    device, block_std = _known(known, profile, nets, batch)
+    step = whole(nets, device, *issuing(nets, *_placed(known)))
+    return Approximation(step, block_std, math.sqrt(float(device.energy_var[0])))
+
+
+def _placed(known: Sequence[Asked]) -> tuple[list[int], list[Array]]:
+    """The subjects and widths of known blocks."""
+    kinds = [one.place for one in known if one.place is not None]
+    return kinds, [np.array([one.there.point], dtype=float) for one in known]
+
+
+def _known(known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> tuple[Prediction, Array]:
+    """What the device does for known blocks, and the standard deviations of the logarithms of their energies."""
+    kinds, points = _placed(known)
+    device, block_std = nets.predict(kinds, points), nets.block_std(kinds, points)
+    if batch == profile.training.batch:
+        return device, block_std
+    here, there = [_traits(one.own) for one in known], [_traits(one.there) for one in known]
+    apart, on_cpu = batch / profile.training.batch, profile.device.name == "cpu"
+    device, doubt = rebatched(device, here, there, apart, nets.idle_w, on_cpu)
+    return device, np.hypot(block_std, doubt)
+
+
+def _mixed(asked: Sequence[Asked], known: _Known, profile: Profile, nets: NetFit) -> Approximation:
+    """A model with blocks that are to be guessed."""
     references = _references(profile)
-    guessed = np.array([place is None for place in places])
-    unknown = [block for block, place in zip(blocks, places, strict=True) if place is None]
+    guessed = np.array([one.place is None for one in asked])
+    unknown = [one for one in asked if one.place is None]
     seconds, joules = (_guess(references, nets, values, unknown) for values in _costs(references, nets))
-    known = _Known.of(blocks, places, nets)
     times = Parts(np.append(known.time_s, expectations(seconds)), block_diag(known.time_var, seconds.covariance))
     energies = Parts(np.append(known.energy_j, expectations(joules)), block_diag(known.energy_var, joules.covariance))
     cross = block_diag(known.joint_var, TOGETHER * (seconds.covariance + joules.covariance) / 2)
-    block_s, block_j, block_std = (np.empty(len(blocks)) for _ in range(3))
+    block_s, block_j, block_std = (np.empty(len(asked)) for _ in range(3))
     block_s[guessed], block_s[~guessed] = times.expected[1:], known.block_time_s
     block_j[guessed], block_j[~guessed] = energies.expected[1:], known.block_energy_j
     block_std[guessed], block_std[~guessed] = np.sqrt(np.diagonal(joules.covariance)), known.block_std
@@ -101,8 +154,9 @@ def approximated(
         block_j[None, :] * energies.to_median,
         np.array([energies.expected.sum()]),
     )
-    host_s, host_std_s = _host(blocks, references, nets)
-    return Approximation(whole(nets, device, np.array([host_s]), np.array([host_std_s])), block_std)
+    host_s, host_std_s = _host(asked, references, nets)
+    step = whole(nets, device, np.array([host_s]), np.array([host_std_s]))
+    return Approximation(step, block_std, math.sqrt(energies.variance))
 
 
 def _references(profile: Profile) -> list[Reference]:
@@ -129,11 +183,11 @@ def _costs(references: Sequence[Reference], nets: NetFit) -> tuple[Array, Array]
     return seconds, joules
 
 
-def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown: Sequence[Block]) -> Guess:
+def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown: Sequence[Asked]) -> Guess:
     names = [nets.subjects[reference.subject].id for reference in references]
     try:
         across = Across(names, [reference.traits for reference in references], values)
-        guess = across.predict([b.kind.id for b in unknown], [traits_of(b.kind, b.point) for b in unknown])
+        guess = across.predict([one.own.kind.id for one in unknown], [_traits(one.own) for one in unknown])
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         raise FileError(f"the profile's kinds cannot be compared ({error})", "profile again") from error
     return guess
@@ -158,13 +212,11 @@ class _Known:
     block_std: Array
 
     @classmethod
-    def of(cls, blocks: Sequence[Block], places: Sequence[int | None], nets: NetFit) -> _Known:
-        known = [(place, block.point) for block, place in zip(blocks, places, strict=True) if place is not None]
+    def of(cls, known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> _Known:
         if not known:
             none = np.zeros(0)
             return cls(nets.time.base, nets.energy.base, 0.0, 0.0, 0.0, none, none, none)
-        kinds, points = [kind for kind, _ in known], [np.array([point], dtype=float) for _, point in known]
-        found = nets.predict(kinds, points)
+        found, block_std = _known(known, profile, nets, batch)
         time_var, energy_var, joint_var = (float(v[0]) for v in (found.time_var, found.energy_var, found.joint_var))
         lift_s, lift_j = math.exp(time_var / 2), float(found.expected_j[0] / found.energy_j[0])
         return cls(
@@ -175,16 +227,16 @@ class _Known:
             joint_var,
             found.block_time_s[0] * lift_s,
             found.block_energy_j[0] * lift_j,
-            nets.block_std(kinds, points),
+            block_std,
         )
 
 
-def _host(blocks: Sequence[Block], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
+def _host(asked: Sequence[Asked], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
     """Seconds the host takes to issue the step, and their standard deviation; none where nothing waits for it."""
     host = nets.host
     if host is None or nets.idle_w is None:
         return 0.0, 0.0
-    known = dict(host.structures)
+    known, blocks = dict(host.structures), [one.there for one in asked]
     missing = [block for block in blocks if block.kind.structure not in known]
     ready = [block for block in blocks if block.kind.structure in known]
     each = [host.takes(b.kind.structure, b.kind.work, np.array([b.point], dtype=float))[0] for b in ready]
@@ -194,7 +246,7 @@ def _host(blocks: Sequence[Block], references: Sequence[Reference], nets: NetFit
     if not missing or not told:
         return seconds, host.spread * seconds
     across = Across([n for n, _ in told], [_issued(t) for _, t in told], np.array([known[n] for n, _ in told]))
-    traits = [_issued(traits_of(block.kind, block.point)) for block in missing]
+    traits = [_issued(_traits(block)) for block in missing]
     guess = across.predict([block.kind.structure for block in missing], traits)
     more = Parts(expectations(guess), guess.covariance)
     seconds += more.median

@@ -9,18 +9,15 @@ widens with how far the batches are apart, and with how much the fixed part coun
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ampere_energy.errors import CoverageError
 from ampere_energy.fit.across import Blocks
-from ampere_energy.fit.nets import NetFit
-from ampere_energy.fit.references import traits_of
-from ampere_energy.fit.steps import issuing, whole
-from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.fit.posterior import Prediction
+from ampere_energy.fit.references import Traits
 from ampere_energy.model.training import Training
-from ampere_energy.predict.approximate import Approximation
 
 FARTHEST = 64
 """By how many times batches may differ: what is farther apart was never tried."""
@@ -37,46 +34,43 @@ def bridged(wanted: Training, profiled: Training) -> bool:
     return wanted == replace(profiled, batch=wanted.batch) and smaller < larger <= FARTHEST * smaller
 
 
-def rebatched(here: ModelSpec, there: ModelSpec, kinds: list[int], nets: NetFit, on_cpu: bool) -> Approximation:
-    """One step of a model.
+def rebatched(
+    device: Prediction,
+    here: Sequence[Traits],
+    there: Sequence[Traits],
+    apart: float,
+    idle_w: float | None,
+    on_cpu: bool,
+) -> tuple[Prediction, float]:
+    """What the device does in one step of a model, and how much its logarithm is in doubt for being scaled.
 
     Args:
-        here: the model at the batch that is asked for.
+        device: what it does at the profile's batch.
+        here: the traits of its blocks at the batch that is asked for.
         there: the same at the profile's.
-        kinds: the subjects of its blocks there, by their places.
-        nets: what the profile learnt.
+        apart: the asked batch over the profile's.
+        idle_w: what the device takes while it waits.
         on_cpu: on which a call that does little takes as much power as any other.
     """
-    if len(here.blocks) != len(there.blocks):
-        raise CoverageError(
-            f"{here.name} is made of other blocks at batch {there.training.batch}", "profile this model"
-        )
-    points = [np.array([block.point], dtype=float) for block in there.blocks]
-    known = nets.predict(kinds, points)
-    own, its = (_blocks(spec) for spec in (here, there))
+    own, its = (Blocks.of([""] * len(traits), traits) for traits in (here, there))
     more, calls = np.exp(own.sizes - its.sizes), its.terms[:, 1]
-    seconds, joules = known.block_time_s[0], known.block_energy_j[0]
+    seconds, joules = device.block_time_s[0], device.block_energy_j[0]
     fixed_s = np.minimum((_CPU_CALL_S if on_cpu else _CARD_CALL_S) * calls, _FIXED_MOST * seconds)
     watts = joules / seconds
-    waiting_w = watts if on_cpu or nets.idle_w is None else np.minimum(watts, _CARD_CALL_POWER * nets.idle_w)
+    waiting_w = watts if on_cpu or idle_w is None else np.minimum(watts, _CARD_CALL_POWER * idle_w)
     fixed_j = fixed_s * waiting_w
     new_s, new_j = (fixed + (all_ - fixed) * more for fixed, all_ in ((fixed_s, seconds), (fixed_j, joules)))
-    apart = abs(math.log(here.training.batch / there.training.batch))
-    doubt = math.hypot(_APART * math.sqrt(apart), _FIXED * float(np.abs(fixed_j * (1 - more)).sum() / new_j.sum()))
-    device = replace(
-        known,
-        time_s=known.time_s * new_s.sum() / seconds.sum(),
-        energy_j=known.energy_j * new_j.sum() / joules.sum(),
-        expected_j=known.expected_j * new_j.sum() / joules.sum(),
-        time_var=known.time_var + doubt**2,
-        energy_var=known.energy_var + doubt**2,
-        joint_var=known.joint_var + doubt**2,
+    far = math.sqrt(abs(math.log(apart)))
+    doubt = math.hypot(_APART * far, _FIXED * float(np.abs(fixed_j * (1 - more)).sum() / new_j.sum()))
+    moved = replace(
+        device,
+        time_s=device.time_s * new_s.sum() / seconds.sum(),
+        energy_j=device.energy_j * new_j.sum() / joules.sum(),
+        expected_j=device.expected_j * new_j.sum() / joules.sum(),
+        time_var=device.time_var + doubt**2,
+        energy_var=device.energy_var + doubt**2,
+        joint_var=device.joint_var + doubt**2,
         block_time_s=new_s[None, :],
         block_energy_j=new_j[None, :],
     )
-    step = whole(nets, device, *issuing(nets, kinds, points))
-    return Approximation(step, np.hypot(nets.block_std(kinds, points), doubt))
-
-
-def _blocks(spec: ModelSpec) -> Blocks:
-    return Blocks.of([b.kind.id for b in spec.blocks], [traits_of(b.kind, b.point) for b in spec.blocks])
+    return moved, doubt

@@ -8,27 +8,34 @@ intervals are never negative and wider above than below.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from ampere_energy.errors import RequestError
+from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import KindFit, Profile, Quantity
-from ampere_energy.fit.steps import steps
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo, Provenance
 from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
-from ampere_energy.predict.approximate import approximated
-from ampere_energy.predict.batches import rebatched
+from ampere_energy.predict.approximate import Asked, approximated
+from ampere_energy.predict.batches import bridged
 from ampere_energy.predict.lacking import refuse, same_training
 
 JOULES_PER_WH = 3600.0
 _LONGEST_REACH = 300.0  # the exponential of more says no more
+
+
+class Origin(StrEnum):
+    """Where a block's figure comes from; of a block that is guessed at another batch and scaled, that it is guessed."""
+
+    KNOWN = "known"
+    SCALED = "scaled"
+    GUESSED = "guessed"
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class BlockEstimate:
     """One block's share of an estimate, over all iterations.
 
     Attributes:
-        approximate: the profile does not cover it.
+        origin: whether the profile covers it, covers it at another batch, or does not.
         slower: how many times as long as its size would let expect it takes, where the device computes its kind so at
             some widths and these are among them; else None.
     """
@@ -46,8 +53,13 @@ class BlockEstimate:
     energy_j: float
     std_j: float
     time_s: float
-    approximate: bool = False
+    origin: Origin = Origin.KNOWN
     slower: float | None = None
+
+    @property
+    def approximate(self) -> bool:
+        """Whether the profile does not cover it as it is."""
+        return self.origin is not Origin.KNOWN
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,9 @@ class Estimate:
         unattributed: operations of the model that no block accounts for.
         other_j: joules that belong to no block: the base of a step, and waiting for the host.
         busy: the share of the time that the device works; less where it waits for the host.
-        from_batch: the profile's batch, where it is another one and all was scaled from it.
+        from_batch: the profile's batch, where it is another one: what is known was scaled from it.
+        doubt: standard deviation of the logarithm of what the device takes for the blocks, waiting for the host and
+            the scatter of measurements apart: how well the profile knows them.
     """
 
     model: str
@@ -83,11 +97,18 @@ class Estimate:
     other_j: float = 0.0
     busy: float = 1.0
     from_batch: int | None = None
+    doubt: float = 0.0
 
     @property
     def approximate(self) -> tuple[str, ...]:
-        """Names of the blocks that the profile does not cover, approximated across the kinds it knows."""
+        """Names of the blocks that the profile does not cover as they are: scaled from another batch, or guessed."""
         return tuple(block.name for block in self.blocks if block.approximate)
+
+    @property
+    def origins(self) -> dict[Origin, float]:
+        """The share of the energy of blocks that are known, scaled and guessed; `other_j` has the rest."""
+        found = {origin: sum(block.energy_j for block in self.blocks if block.origin is origin) for origin in Origin}
+        return {origin: energy_j / self.energy_j for origin, energy_j in found.items() if energy_j}
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -137,9 +158,10 @@ def estimate(
         profile: what is known of its kinds.
         iterations: training steps.
         level: probability of the interval.
-        approximate: blocks that the profile does not cover are approximated across the kinds it knows, with wider
-            intervals. The training settings must be the profile's all the same.
-        there: the model at the profile's batch, where that is another one and the estimate is to be scaled from it.
+        approximate: blocks that the profile does not cover are guessed across the kinds it knows, and other batches
+            bridged, with wider intervals. All other training settings must be the profile's.
+        there: the model at the profile's batch, where that is another one: which blocks are known, and scaled from
+            it. Without it, all blocks of a model at another batch are guessed.
 
     Raises:
         CoverageError: the profile lacks a kind of the model, or covers it only at other widths.
@@ -192,34 +214,22 @@ def _jointly(
     approximate: bool,
     there: ModelSpec | None,
 ) -> Estimate:
-    places: Sequence[int | None] = [None] * len(spec.blocks) if there is not None else _places(spec, profile, nets)
-    if there is not None:
-        about = rebatched(spec, there, covered_jointly(there, profile, nets), nets, profile.device.name == "cpu")
-        found, deviations = about.step, about.block_std
-    elif approximate and None in places:
-        about = approximated(spec.blocks, places, profile, nets)
-        found, deviations = about.step, about.block_std
-    else:
-        kinds = covered_jointly(spec, profile, nets)
-        points = [np.array([block.point], dtype=float) for block in spec.blocks]
-        found, deviations = steps(nets, kinds, points), nets.block_std(kinds, points)
+    asked = _asked(spec, profile, nets, approximate, there)
+    about = approximated(asked, profile, nets, spec.training.batch)
+    found, deviations = about.step, about.block_std
+    moved = spec.training.batch != profile.training.batch
     blocks = tuple(
         BlockEstimate(
-            block.name,
-            block.kind.id,
+            one.own.name,
+            one.own.kind.id,
             energy * iterations,
             energy * deviation * iterations,
             time * iterations,
-            place is None,
-            None if place is None else _slower(nets, place, block.point, time),
+            Origin.GUESSED if one.place is None else Origin.SCALED if moved else Origin.KNOWN,
+            None if one.place is None or moved else _slower(nets, one.place, one.own.point, time),
         )
-        for block, place, energy, deviation, time in zip(
-            spec.blocks,
-            places,
-            found.block_energy_j[0].tolist(),
-            deviations.tolist(),
-            found.block_time_s[0].tolist(),
-            strict=True,
+        for one, energy, deviation, time in zip(
+            asked, found.block_energy_j[0].tolist(), deviations.tolist(), found.block_time_s[0].tolist(), strict=True
         )
     )
     energy_j, spread = float(found.energy_j[0]) * iterations, float(found.spread[0])
@@ -232,9 +242,24 @@ def _jointly(
         blocks=blocks,
         other_j=max(0.0, float(found.other_j[0])) * iterations,
         busy=float(found.busy[0]),
-        from_batch=None if there is None else there.training.batch,
+        from_batch=profile.training.batch if moved else None,
+        doubt=about.doubt,
         **_common(spec, profile, iterations, level),
     )
+
+
+def _asked(spec: ModelSpec, profile: Profile, nets: NetFit, approximate: bool, there: ModelSpec | None) -> list[Asked]:
+    """The model's blocks, each with what is known of it at the profile's batch."""
+    batch, alike = profile.training.batch, there is None or len(there.blocks) == len(spec.blocks)
+    if approximate and bridged(spec.training, profile.training) and (there is None or not alike):
+        return [Asked(block, block, None) for block in spec.blocks]
+    if there is not None and not bridged(spec.training, profile.training):
+        same_training(spec, profile)
+    if not alike:
+        raise CoverageError(f"{spec.name} is made of other blocks at batch {batch}", "profile this model")
+    at = spec if there is None else there
+    places = _places(at, profile, nets) if approximate else covered_jointly(at, profile, nets)
+    return [Asked(own, block, place) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)]
 
 
 def _slower(nets: NetFit, kind: int, point: Point, time_s: float) -> float | None:

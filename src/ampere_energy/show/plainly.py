@@ -12,7 +12,7 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement
 from ampere_energy.model.blocks import Fragment, ModelSpec
 from ampere_energy.plain import encode
-from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate
+from ampere_energy.predict.estimate import JOULES_PER_WH, Estimate, Origin
 from ampere_energy.predict.evaluate import Trials, score
 from ampere_energy.show.units import Quantity
 
@@ -97,6 +97,7 @@ def estimate_json(
                 "std_j": b.std_j,
                 "time_s": b.time_s,
                 "approximate": b.approximate,
+                "origin": b.origin.value,
                 "slower": b.slower,
             }
             for b in estimate.blocks
@@ -105,6 +106,7 @@ def estimate_json(
         "busy": estimate.busy,
         "approximate": list(estimate.approximate),
         "from_batch": estimate.from_batch,
+        "origins": {origin.value: estimate.origins.get(origin, 0.0) for origin in Origin},
         "unattributed": list(estimate.unattributed),
         "doubts": list(estimate.doubts),
     }

@@ -16,10 +16,11 @@ from ampere_energy.fit.nets import NetFit, seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance, durations, energies
 from ampere_energy.model.blocks import Block, Fragment, ModelSpec
-from ampere_energy.predict.estimate import JOULES_PER_WH, BlockEstimate, Estimate
+from ampere_energy.predict.estimate import JOULES_PER_WH, BlockEstimate, Estimate, Origin
 from ampere_energy.predict.evaluate import Trials, score
 from ampere_energy.show.units import Quantity, bar, duration, interval, percent, si
 
+_LEAST_SHOWN = 0.0005
 _CANCEL = 1.2
 """How much more than the whole's the blocks' deviations must be together to be explained."""
 
@@ -138,7 +139,7 @@ def estimate_table(
             percent(share),
             _bar(share),
         )
-    if estimate.other_j > 0.0005 * estimate.energy_j:
+    if estimate.other_j > _LEAST_SHOWN * estimate.energy_j:
         part = estimate.other_j / estimate.energy_j
         table.add_row("step", "base, waiting", si(estimate.other_j, "J"), "", "", percent(part), _bar(part))
     rows = [
@@ -157,12 +158,8 @@ def estimate_table(
     if estimate.busy < 0.95:
         rows.append(("device busy", f"{percent(estimate.busy)} of the time; the rest waits for the host"))
     rows.append(("provenance", f"predicted from {source(estimate.meter)}"))
-    if estimate.from_batch is not None:
-        rows.append(("≈ approximate", f"scaled from batch {estimate.from_batch}, which is profiled"))
-    elif estimate.approximate:
-        part = sum(block.energy_j for block in estimate.blocks if block.approximate) / estimate.energy_j
-        count = f"{len(estimate.approximate)} of {len(estimate.blocks)} blocks"
-        rows.append(("≈ approximate", f"{percent(part)} of the energy: {count}, guessed from kinds that are profiled"))
+    if estimate.approximate:
+        rows.append(("≈ approximate", _origins(estimate)))
     if math.hypot(*(block.std_j for block in estimate.blocks)) > _CANCEL * estimate.std_j:
         rows.append(("blocks' ± std", "more than the whole's: it, or others like it, were measured as a whole"))
     rows += [("slow", _slow(block)) for block in estimate.blocks if block.slower is not None]
@@ -172,6 +169,20 @@ def estimate_table(
 
 def _bar(share: float) -> Text:
     return Text(bar(share), no_wrap=True, overflow="crop")  # what a narrow window may cut: the number stands beside it
+
+
+def _origins(estimate: Estimate) -> str:
+    """What was known, scaled and guessed, each with its share of the joules."""
+    batch = estimate.from_batch
+    words = {
+        Origin.KNOWN: "known",
+        Origin.SCALED: f"scaled from batch {batch}",
+        Origin.GUESSED: "guessed from kinds that are profiled" + (f" at batch {batch}" if batch is not None else ""),
+    }
+    found = [(share, words[origin]) for origin, share in estimate.origins.items()]
+    found += [(estimate.other_j / estimate.energy_j, "base and waiting")]
+    (share, what), *others = [(percent(share), what) for share, what in found if share >= _LEAST_SHOWN]
+    return ", ".join([f"{share} of the joules {what}", *(f"{share} {what}" for share, what in others)])
 
 
 def _slow(block: BlockEstimate) -> str:

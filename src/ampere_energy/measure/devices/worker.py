@@ -132,7 +132,7 @@ def _capturable(step: Step, workload: Any, device: torch.device) -> Step:
     """The step as a CUDA graph takes it: one that reads its loss, or counts its steps on the host, is built anew."""
     training = workload.training
     counts = training.optimizer in (Optimizer.ADAM, Optimizer.ADAMW)
-    if training.mode is Mode.GRAPH or not (counts or training.sync or training.schedule):
+    if training.mode is Mode.GRAPH or not (counts or training.sync_each_step or training.scheduler):
         return step
     return training_step(workload, device, training.mode, capturable=True)
 
