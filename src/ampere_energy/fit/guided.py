@@ -152,8 +152,15 @@ class Guided:
 
     @lru_cache(maxsize=2)  # noqa: B019 - lives as long as the campaign
     def _uncertainty(self, count: int) -> float:
-        """Half the 90 % interval of a member's energy, as a share, the mean over the questions."""
-        variances = np.diagonal(self._learn(count).posterior(self.questions))[len(self.questions) :]
+        """Half the 90 % interval of a member's energy, as a share, the mean over the questions.
+
+        With a budget it is the interval that an estimate states, in which measurements scatter: that is what the time
+        given is for. Without one a campaign on a device that never repeats itself would not end.
+        """
+        known = self._learn(count)
+        variances = np.diagonal(known.posterior(self.questions))[len(self.questions) :]
+        if self.rules.budget_s is not None:
+            variances = variances + known.scatter[1, 1]
         return float(np.mean(REACH_90 * np.sqrt(np.maximum(variances, 0.0))))
 
     def _start(self, count: int) -> int:

@@ -57,7 +57,7 @@ def opening(scope: Scope, drawn_members: Sequence[Member], timings: bool) -> Ope
         points = [*corners, *inside]
         looked = list(dict.fromkeys((corners[-1], *across(domain), *largest)))
         if scope.more:  # many kinds, of which whole models tell as well
-            looked = looked[1:2]
+            looked = looked[1:2] or looked
         issued = list(dict.fromkeys((corners[0], *looked, *inside)))[: _ISSUED if scope.captures else len(looked)]
         if not scope.varied:
             points = looked = issued = scope.own(kind)

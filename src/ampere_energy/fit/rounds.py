@@ -31,6 +31,8 @@ from ampere_energy.model.blocks import Point
 
 _TRIED = 20
 _TRIED_WHOLE = 20
+_AGAIN = 4
+"""How often a round may measure the same, where nothing is varied: the same few networks are all there is."""
 _FEW = 128
 """Kinds of so many widths are timed at all of them."""
 
@@ -73,7 +75,7 @@ class Round:
         draw = random.Random(f"round:{self.scope.spec.name}:{len(self.records)}")
         points, widths = self._tried(draw)
         requests = self._requests([[*own, *self._latest(kind)] for kind, own in enumerate(points)], widths)
-        offers = self.offers(requests)
+        offers = self.offers(requests) * (1 if self.scope.varied else _AGAIN)
         first = self.issued(draw)
         count, looks = self.length - len(first), 0
         if self.rules.rule is Rule.GUIDED:

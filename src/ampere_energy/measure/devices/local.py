@@ -29,6 +29,7 @@ from ampere_energy.measure.measurement import (
 from ampere_energy.measure.meters import survey
 from ampere_energy.measure.meters.nvml import NvmlMeter
 from ampere_energy.measure.meters.nvml import open_meter as open_nvml
+from ampere_energy.model.variants import Variant
 from ampere_energy.plain import decode, encode
 
 CPU_METERS = ("rapl", "jetson", "zeus", "battery")
@@ -49,8 +50,10 @@ class LocalDevice:
         if threads is not None and threads < 1:
             raise RequestError(f"--threads {threads}", "give at least 1")
         self._name = name
-        self._worker = Worker([name, meter or best_meter(name), *([] if threads is None else [str(threads)])])
+        self._arguments = [name, meter or best_meter(name), *([] if threads is None else [str(threads)])]
+        self._worker = Worker(self._arguments)
         self._worker.start()  # it takes some seconds, in which the model can be read
+        self._next: Worker | None = None
         self._idle_w: float | None = None
 
     @cached_property
@@ -76,6 +79,8 @@ class LocalDevice:
             MeterError: the meter failed, and again when asked once more.
         """
         info, meter, idle_w = self.info, self.meter, self.idle_w()
+        if self._name == "cpu" and not isinstance(workload, Variant):
+            self._renew()
         start = time.monotonic()
         request = {"do": "measure", "workload": encode(workload), "procedure": encode(procedure)}
         reply = self._ask(request, procedure.deadline_s)
@@ -122,7 +127,22 @@ class LocalDevice:
 
     def close(self) -> None:
         """Ends the worker."""
-        self._worker.stop()
+        for worker in (self._worker, self._next):
+            if worker is not None:
+                worker.stop()
+
+    def _renew(self) -> None:
+        """Goes on in another process, the next one of which starts meanwhile.
+
+        Where a process's memory lies decides how well caches serve it: on a shared machine, steps of one convolutional
+        network took 0.89 to 1.08 of their mean in six processes, and within 2 % whenever they were built anew in one.
+        """
+        if self._next is not None:
+            self._worker.stop()
+            self._worker = self._next
+            self._worker.hello()
+        self._next = Worker(self._arguments)
+        self._next.start()
 
     def _ask(self, request: dict[str, Any], deadline_s: float) -> dict[str, Any]:
         """The worker's answer; a failed reading is tried once more, a dead worker is an infeasible workload."""

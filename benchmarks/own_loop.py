@@ -1,0 +1,284 @@
+"""Estimates against plain training loops that know nothing of our code, on models that are not part of it.
+
+    python -m benchmarks.own_loop profiled FILE [MODEL …]     models as they were profiled
+    python -m benchmarks.own_loop unseen FILE [MODEL …]       other widths, depths and kernels of the same factories
+    python -m benchmarks.own_loop tables                      docs/results/own-loop.md, from what is recorded
+
+Each model is trained by `benchmarks.plain_loop`, in a process of its own, in short windows between the campaign's
+measurements and after them, so that a machine whose speed wanders does so for both. A model as it was profiled is
+scored by windows that begin when its campaign is over; networks that no campaign ran by windows among the campaign's
+and after it. Each scored window is one line of FILE; a model that is in FILE already is not run again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ampere_energy.errors import AmpereError
+from ampere_energy.fit.campaign import profile
+from ampere_energy.fit.learn import learn
+from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.rules import Rules
+from ampere_energy.measure.devices import Device, open_device
+from ampere_energy.measure.measurement import DeviceInfo, Measurement, MeterInfo, Procedure, Timing, Workload
+from ampere_energy.model.parse import parse_ref
+from ampere_energy.model.source import ModelRef, model_ref
+from ampere_energy.model.structures import Axis, structures
+from ampere_energy.model.training import Optimizer, Training
+from ampere_energy.predict.estimate import estimate
+from benchmarks.models import MODELS, Model
+
+ROOT = Path(__file__).parents[1]
+WATTS = 10.0
+PROFILED_S, UNSEEN_S = 30.0, 45.0
+"""Seconds of a campaign for one model, and for a factory's structures."""
+_EVERY_S, _WINDOW_S = 2.0, 0.4
+_AFTER = 8
+_PROCESSES = 4
+"""Loops of one network: how fast a process computes depends on where its memory happens to lie."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One network: what was estimated, and what a plain loop took, both a step.
+
+    Attributes:
+        table: `profiled`, or `unseen`.
+        arguments: of the factory; empty for its defaults.
+        without_j: the same estimate without the whole-model observation; None where there is none.
+        loops_j: of each window of the plain loop.
+        during_j: of the windows among the campaign's measurements.
+        profile_s: seconds of measuring.
+    """
+
+    table: str
+    model: str
+    arguments: dict[str, int]
+    optimizer: str
+    energy_j: float
+    low_j: float
+    high_j: float
+    without_j: float | None
+    loops_j: list[float]
+    during_j: list[float]
+    profile_s: float
+    budget_s: float
+    blocks: int
+    kinds: int
+
+    @property
+    def loop_j(self) -> float:
+        return statistics.fmean(self.during_j + self.loops_j)
+
+    @property
+    def error(self) -> float:
+        return self.energy_j / self.loop_j - 1
+
+    @property
+    def inside(self) -> bool:
+        return self.low_j <= self.loop_j <= self.high_j
+
+
+class Loop:
+    """A plain training loop in a process of its own."""
+
+    def __init__(self, model: Model, arguments: Mapping[str, int]) -> None:
+        given = ",".join(f"{name}={value}" for name, value in arguments.items())
+        command = [sys.executable, "-m", "benchmarks.plain_loop", model.factory, "--optimizer", model.optimizer]
+        self._process = subprocess.Popen(
+            [*command, "--threads", "1", *(["--arguments", given] if given else [])],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
+        )  # fmt: skip
+        assert self._answer().get("ready"), f"{model.factory} does not train"
+
+    def run(self, seconds: float) -> float:
+        """Joules a step over some seconds, as the modelled meter counts them: processor seconds × watts."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"run {seconds}\n")
+        self._process.stdin.flush()
+        told = self._answer()
+        return WATTS * float(told["cpu_s"]) / int(told["steps"])
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else {}
+
+
+class Interleaved:
+    """A device between whose measurements plain loops run for a moment, in turn."""
+
+    def __init__(self, device: Device, loops: list[list[Loop]]) -> None:
+        self._device, self._loops = device, loops
+        self.seen: list[list[float]] = [[] for _ in loops]
+        self._next_s, self._turn = time.monotonic(), 0
+
+    @property
+    def info(self) -> DeviceInfo:
+        return self._device.info
+
+    @property
+    def meter(self) -> MeterInfo:
+        return self._device.meter
+
+    def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+        self._interleave()
+        return self._device.measure(workload, procedure)
+
+    def time(self, workload: Workload) -> Timing:
+        self._interleave()
+        return self._device.time(workload)
+
+    def close(self) -> None:
+        self._device.close()
+
+    def _interleave(self) -> None:
+        if time.monotonic() < self._next_s:
+            return
+        self.turn()
+        self._next_s = time.monotonic() + _EVERY_S
+
+    def turn(self) -> None:
+        """One window of the loop whose turn it is: each network in turn, each in another process than before."""
+        network, process = self._turn % len(self._loops), self._turn // len(self._loops)
+        own = self._loops[network]
+        self.seen[network].append(own[process % len(own)].run(_WINDOW_S))
+        self._turn += 1
+
+
+def reference(model: Model, arguments: Mapping[str, int]) -> ModelRef:
+    training = Training(1, Optimizer(model.optimizer))
+    return model_ref(
+        model.factory, widths=tuple(arguments.values()), names=tuple(arguments), training=training
+    )  # fmt: skip
+
+
+def profiled(name: str) -> Iterator[Scored]:
+    """A model as it is: its own profile, then windows of a plain loop."""
+    model = MODELS[name]
+    ref = reference(model, {})
+    spec = replace(parse_ref(ref), widths=(), follows=())
+    with running(model, [{}]) as device:
+        learnt = profile(spec, device=device, ranges=[], rules=Rules(budget_s=PROFILED_S), ref=ref)
+        spec = replace(parse_ref(ref), widths=(), follows=())  # a later call of the factory, with other data
+        yield from scores("profiled", model, name, learnt, [({}, spec)], device, PROFILED_S)
+
+
+def unseen(name: str) -> Iterator[Scored]:
+    """Networks of a factory that its campaign never ran."""
+    model = MODELS[name]
+    found = structures(reference(model, {}), [axis(text) for text in model.vary], parse_ref)
+    asked = [(arguments, parse_ref(reference(model, arguments))) for arguments in model.others]
+    first, *more = found
+    with running(model, [arguments for arguments, _ in asked]) as device:
+        learnt = profile(
+            first.spec,
+            device=device,
+            ranges=first.ranges,
+            rules=Rules(budget_s=UNSEEN_S),
+            ref=first.ref,
+            more=more,
+        )
+        yield from scores("unseen", model, name, learnt, asked, device, UNSEEN_S)
+
+
+def scores(
+    table: str, model: Model, name: str, learnt: Profile, asked: list[Any], device: Interleaved, budget_s: float
+) -> Iterator[Scored]:
+    during = [list(own) for own in device.seen]
+    for _ in range(_AFTER * len(asked)):
+        device.turn()
+    for place, (arguments, spec) in enumerate(asked):
+        found = estimate(spec, learnt)
+        without = estimate(spec, blind(learnt)).energy_j if table == "profiled" else None
+        yield Scored(
+            table, name, arguments, model.optimizer, found.energy_j, *found.interval_j, without,
+            device.seen[place][len(during[place]) :], during[place], learnt.profile_s, budget_s,
+            len(spec.blocks), len(spec.kinds),
+        )  # fmt: skip
+
+
+def blind(learnt: Profile) -> Profile:
+    """The profile as if the model itself had not been run: from its blocks alone, and side by side."""
+    nets = learnt.nets
+    assert nets is not None
+    parts = [o for o in nets.observations if len(o.blocks) == 1 or o.apart]
+    return replace(learnt, nets=learn(nets.subjects, parts, idle_w=nets.idle_w))
+
+
+@contextlib.contextmanager
+def running(model: Model, settings: list[dict[str, int]]) -> Iterator[Interleaved]:
+    """This machine's processor, with a plain loop for each set of arguments."""
+    with contextlib.ExitStack() as stack:
+        each = _PROCESSES if len(settings) == 1 else 2
+        loops = [
+            [stack.enter_context(contextlib.closing(Loop(model, own))) for _ in range(each)] for own in settings
+        ]
+        device = stack.enter_context(contextlib.closing(open_device("cpu", meter=f"cputime:{WATTS:g}", threads=1)))
+        yield Interleaved(device, loops)
+
+
+def axis(text: str) -> Axis:
+    """`depth=2:6`, `width=16:64:8` or `kernel=3,5,7`."""
+    name, _, values = text.partition("=")
+    if ":" not in values:
+        return Axis(name, tuple(map(int, values.split(","))))
+    low, high, step = (*map(int, values.split(":")), 1)[:3]
+    return Axis(name, tuple(range(low, high + 1, step)))
+
+
+def read(path: Path) -> list[Scored]:
+    return [Scored(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def record(job: str, path: Path, names: list[str]) -> None:
+    """Runs models that are not in a file yet, each in turn; one that fails is told and does not stop the others."""
+    done = {(found.table, found.model) for found in read(path)}
+    for name in names or list(MODELS):
+        if (job, name) in done:
+            continue
+        start = time.monotonic()
+        try:
+            found = list((profiled if job == "profiled" else unseen)(name))
+        except (AmpereError, AssertionError) as error:
+            print(f"{name}: {type(error).__name__}: {error}", flush=True)
+            continue
+        with path.open("a") as file:
+            for scored in found:
+                file.write(json.dumps(asdict(scored)) + "\n")
+                print(told(scored), flush=True)
+        print(f"  {name}: {time.monotonic() - start:.0f} s", flush=True)
+
+
+def told(scored: Scored) -> str:
+    given = ",".join(f"{k}={v}" for k, v in scored.arguments.items())
+    half = (scored.high_j / scored.low_j) ** 0.5 - 1
+    scatter = max(scored.loops_j) / min(scored.loops_j) - 1
+    without = f" without {100 * (scored.without_j / scored.loop_j - 1):+.1f} %" if scored.without_j else ""
+    return (
+        f"{scored.table} {scored.model} {given}: {100 * scored.error:+.1f} % ± {100 * half:.1f}{without}, "
+        f"{'inside' if scored.inside else 'OUTSIDE'}; loop scatters {100 * scatter:.0f} %, "
+        f"{scored.blocks} blocks, {scored.kinds} kinds, {scored.profile_s:.0f} s"
+    )
+
+
+def main(arguments: list[str]) -> None:
+    job, *rest = arguments
+    record(job, Path(rest[0]), rest[1:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
