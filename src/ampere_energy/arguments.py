@@ -13,6 +13,7 @@ from ampere_energy.show.units import Quantity
 if TYPE_CHECKING:
     from ampere_energy.decide.pruned import Budget
     from ampere_energy.model.source import InputSpec, ModelRef
+    from ampere_energy.model.structures import Axis
     from ampere_energy.model.variants import WidthRange
 
 
@@ -31,6 +32,31 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
     except ValueError:
         such = "16,32,64" if option == "--widths" else "32,3,64,64"
         raise RequestError(f"{option} {text}", f"give whole numbers with commas, such as {such}") from None
+
+
+def arguments_of(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Names and values of a factory's arguments: `width=32,depth=3`, or values alone by position: `32,3`."""
+    if "=" not in text:
+        return (), numbers(text, "--widths")
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip().isidentifier() and value.strip().isdigit() for name, _, value in pairs):
+        raise RequestError(f"--widths {text}", "give each argument a whole number, such as width=32,depth=3")
+    return tuple(name.strip() for name, _, _ in pairs), tuple(int(value) for _, _, value in pairs)
+
+
+def axis_of(text: str) -> Axis:
+    """An argument and the values it may take: `depth=2:6`, `width=16:64:8`, `kernel=3,5,7`."""
+    from ampere_energy.model.structures import Axis
+
+    name, _, values = text.partition("=")
+    parts = [part.split(":") for part in values.split(",")]
+    whole = name.isidentifier() and all(len(part) <= 3 and all(n.isdigit() for n in part) for part in parts)
+    if not whole or any(len(part) == 3 and int(part[2]) < 1 for part in parts):
+        raise RequestError(f"--vary {text}", "give values such as depth=2:6, width=16:64:8 or kernel=3,5,7")
+    found: set[int] = set()
+    for low, high, step in ((*map(int, part), 0, 1)[:3] if len(part) < 3 else map(int, part) for part in parts):
+        found.update(range(low, max(low, high) + 1, step or 1))
+    return Axis(name, tuple(sorted(found)))
 
 
 def positive(value: int, option: str) -> int:

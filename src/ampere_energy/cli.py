@@ -12,7 +12,7 @@ import typer
 from ampere_energy import __version__
 from ampere_energy.commands.estimating import estimate
 from ampere_energy.commands.evaluating import evaluate
-from ampere_energy.commands.looking import devices, models, parse, profiles, report
+from ampere_energy.commands.looking import devices, merge, models, parse, profiles, report
 from ampere_energy.commands.measuring import measure
 from ampere_energy.commands.output import err
 from ampere_energy.commands.profiling import INTERRUPTED, profile
@@ -45,8 +45,12 @@ def options(
     """`main` accepts `--debug` anywhere on the line."""
 
 
-for command in (models, devices, profiles, parse, profile, estimate, measure, evaluate, search, prune, report):
+of_profiles = typer.Typer(rich_markup_mode=None)
+of_profiles.callback(invoke_without_command=True)(profiles)
+of_profiles.command()(merge)
+for command in (models, devices, parse, profile, estimate, measure, evaluate, search, prune, report):
     app.command()(command)
+app.add_typer(of_profiles, name="profiles")
 
 
 _GOES_ON = {
@@ -59,7 +63,7 @@ _GOES_ON = {
 def main() -> NoReturn:
     """Runs the command; errors are one line on standard error, with the documented exit code."""
     debug = "--debug" in sys.argv
-    arguments = [a for a in sys.argv[1:] if a != "--debug"] or ["--help"]
+    arguments = _vary_alone([a for a in sys.argv[1:] if a != "--debug"]) or ["--help"]
     warnings.showwarning = _one_line_warning
     try:
         code = app(args=arguments, prog_name="ampere", standalone_mode=False)
@@ -74,6 +78,12 @@ def main() -> NoReturn:
     except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said in one line
         code = _fail(f"unexpected {type(error).__name__}: {error} (run again with --debug and report it)", 1, debug)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _vary_alone(arguments: list[str]) -> list[str]:
+    """`--vary` by itself, which has no value of its own, with an empty one."""
+    alone = [a == "--vary" and "=" not in after for a, after in itertools.pairwise([*arguments, ""])]
+    return [f"{a}=" if bare else a for a, bare in zip(arguments, alone, strict=True)]
 
 
 def _with_remedy(error: Any, arguments: list[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ampere_energy.arguments import inputs_of, inputs_text, numbers, positive
+from ampere_energy.arguments import arguments_of, inputs_of, inputs_text, positive
 from ampere_energy.collection import new_name
 from ampere_energy.commands.output import err, say
 from ampere_energy.commands.settings import Given, mending
@@ -32,12 +32,13 @@ SAME_CARD = "intervals: of the card that was profiled, on which all are compared
 """What commands say that compare models from a bundle's profile."""
 
 
-def ref_of(model: str, input: list[str] | None, widths: str, training: Training) -> ModelRef:
-    """Which model to train, on what input."""
+def ref_of(model: str, input: list[str] | None, widths: str, training: Training, step: str = "") -> ModelRef:
+    """Which model to train, on what input, by whose step."""
     from ampere_energy.model.source import model_ref
 
     shape, inputs = inputs_of(input or [])
-    return model_ref(model, widths=numbers(widths, "--widths"), input=shape, inputs=inputs, training=training)
+    names, values = arguments_of(widths)
+    return model_ref(model, widths=values, input=shape, inputs=inputs, training=training, names=names, step=step)
 
 
 def spec_of(ref: ModelRef) -> ModelSpec:
@@ -187,12 +188,16 @@ def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence
     for text in inputs_text(ref):
         words += ["--input", text]
     if ref.widths:
-        words += ["--widths", ",".join(map(str, ref.widths))]
+        values = [f"{n}={w}" for n, w in zip(ref.names, ref.widths, strict=True)] if ref.names else ref.widths
+        words += ["--widths", ",".join(map(str, values))]
     training = ref.training
     words += ["--optimizer", training.optimizer, "--mode", training.mode]
     words += ["--precision", training.precision] if training.precision != "fp32" else []
     words += ["--channels-last"] if training.channels_last else []
     words += ["--accumulate", str(training.accumulate)] if training.accumulate > 1 else []
+    flags = (("--clip-gradients", training.clip_gradients), ("--scheduler", training.scheduler))
+    words += [flag for flag, asked in (*flags, ("--sync-each-step", training.sync_each_step)) if asked]
+    words += ["--step", ref.step] if ref.step else []
     if "watts per core" in settings:
         words += ["--watts-per-core", settings["watts per core"]]
     elif learnt.meter.name not in ("simulated", "command"):  # a command's own words are not kept

@@ -15,6 +15,7 @@ from ampere_energy.commands.options import (
     AccumulateOrSame,
     AsJson,
     ChannelsLastOrSame,
+    ClipGradients,
     Input,
     Iterations,
     Level,
@@ -23,6 +24,8 @@ from ampere_energy.commands.options import (
     OptimizerOrSame,
     PrecisionOrSame,
     ProfileOrBundle,
+    Scheduler,
+    SyncEachStep,
     Widths,
 )
 from ampere_energy.commands.output import err, say, show
@@ -46,6 +49,9 @@ def estimate(
     precision: PrecisionOrSame = "",
     channels_last: ChannelsLastOrSame = None,
     accumulate: AccumulateOrSame = None,
+    clip_gradients: ClipGradients = False,
+    scheduler: Scheduler = False,
+    sync_each_step: SyncEachStep = False,
     iterations: Iterations = 1,
     level: Level = 0.9,
     battery: Annotated[str, typer.Option(help="A battery's capacity, such as 15Wh: the share used, P(fits).")] = "",
@@ -62,7 +68,8 @@ def estimate(
     capacity, allowed, target = watt_hours(battery), joules(within), share(refine, "--refine")
     if approximate and target is not None:
         raise RequestError("--approximate with --refine", "refining measures kinds that are profiled: give one of them")
-    asked = given(optimizer, mode, precision, channels_last, accumulate)
+    flags = {"clip_gradients": clip_gradients, "scheduler": scheduler, "sync_each_step": sync_each_step}
+    asked = given(optimizer, mode, precision, channels_last, accumulate, **flags)
     ref = ref_of(model, input, widths, asked.usual)
     from ampere_energy.predict.batches import bridged
     from ampere_energy.predict.estimate import estimate as predict

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ampere_energy.collection import existing_path, is_bundle, load, load_profile, saved_profiles
+from ampere_energy.collection import existing_path, is_bundle, load, load_profile, profile_path, saved_profiles
 from ampere_energy.commands.asked import ref_of, spec_of
 from ampere_energy.commands.options import (
     Accumulate,
@@ -22,7 +22,7 @@ from ampere_energy.commands.options import (
 )
 from ampere_energy.commands.output import err, say, show, write
 from ampere_energy.commands.settings import given
-from ampere_energy.errors import RequestError
+from ampere_energy.errors import FileError, RequestError
 
 
 def models(as_json: AsJson = False) -> None:
@@ -45,13 +45,37 @@ def devices(as_json: AsJson = False) -> None:
     show(as_json, lambda: devices_json(found, meters), lambda: devices_table(found, meters))
 
 
-def profiles(as_json: AsJson = False) -> None:
-    """Lists your saved profiles, and those that come with AMPERE."""
+def profiles(context: typer.Context, as_json: AsJson = False) -> None:
+    """Lists your saved profiles, and those that come with AMPERE; `merge` makes one of several."""
+    if context.invoked_subcommand is not None:
+        return
     from ampere_energy.bundled.about import bundles, entries
     from ampere_energy.show.profiles import profiles_json, profiles_table
 
     saved, bundled = saved_profiles(), {bundle: entries(bundle) for bundle in bundles()}
     show(as_json, lambda: profiles_json(saved, bundled), lambda: profiles_table(saved, bundled))
+
+
+def merge(
+    names: Annotated[list[str], typer.Argument(metavar="PROFILE PROFILE …", help="Profiles of one device.")],
+    out: Annotated[str, typer.Option("--out", help="The name or file of the profile that knows what all of them do.")],
+    as_json: AsJson = False,
+) -> None:
+    """Makes one profile of several of the same device, meter and settings; none of them is changed."""
+    if len(set(names)) < 2:
+        raise RequestError(f"merge {' '.join(names)}", "name at least two profiles")
+    path = profile_path(out)
+    if path.exists():
+        raise FileError(f"{path} exists", "choose another --out")
+    from ampere_energy.fit.merge import merged
+    from ampere_energy.show.plainly import profile_json
+    from ampere_energy.show.tables import profile_table
+
+    with err.status("fitting all measurements at once"):
+        learnt = merged([load_profile(name) for name in names])
+    learnt.save(path)
+    show(as_json, lambda: profile_json(learnt, str(path)), lambda: profile_table(learnt))
+    say(f"profile {path}")
 
 
 def parse(

@@ -12,6 +12,7 @@ from ampere_energy.commands.options import (
     AccumulateOrSame,
     AsJson,
     ChannelsLastOrSame,
+    ClipGradients,
     DeviceName,
     Input,
     Iterations,
@@ -19,7 +20,10 @@ from ampere_energy.commands.options import (
     Model,
     ModeOrSame,
     OptimizerOrSame,
+    OwnStep,
     PrecisionOrSame,
+    Scheduler,
+    SyncEachStep,
     Threads,
     Watts,
     Widths,
@@ -44,6 +48,10 @@ def measure(
     precision: PrecisionOrSame = "",
     channels_last: ChannelsLastOrSame = None,
     accumulate: AccumulateOrSame = None,
+    clip_gradients: ClipGradients = False,
+    scheduler: Scheduler = False,
+    sync_each_step: SyncEachStep = False,
+    step: OwnStep = "",
     iterations: Iterations = 1,
     add_to: Annotated[str, typer.Option("--add-to", help="A profile to teach what is measured.")] = "",
     meter: MeterName = "",
@@ -52,8 +60,9 @@ def measure(
     as_json: AsJson = False,
 ) -> None:
     """Trains a model for some seconds on a device and reports what a step costs."""
-    asked = given(optimizer, mode, precision, channels_last, accumulate)
-    ref = ref_of(model, input, widths, asked.usual)
+    flags = {"clip_gradients": clip_gradients, "scheduler": scheduler, "sync_each_step": sync_each_step}
+    asked = given(optimizer, mode, precision, channels_last, accumulate, **flags)
+    ref = ref_of(model, input, widths, asked.usual, step)
     taught = load_profile(add_to) if add_to else None
     if taught is not None:
         ref = as_profiled(ref, taught, bool(input), asked)

@@ -15,7 +15,9 @@ Input = Annotated[
     list[str] | None,
     typer.Option("--input", help="Shape of the input, batch first: 32,3,64,64; or of each: ids:int64:8,128."),
 ]
-Widths = Annotated[str, typer.Option(help="A family's widths: 6,16,120,84. For a factory, its arguments.")]
+Widths = Annotated[
+    str, typer.Option(help="A family's widths: 6,16,120,84. For a factory, its arguments: 32,3 or width=32,depth=3.")
+]
 OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
 PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, or bf16 and fp16 by autocast.")]
 ChannelsLast = Annotated[bool, typer.Option("--channels-last", help="Keep images with their channels innermost.")]
@@ -38,6 +40,15 @@ ChannelsLastOrSame = Annotated[
 ]
 AccumulateOrSame = Annotated[
     int | None, typer.Option("--accumulate", help="Passes an update [default: the profile's, else 1].")
+]
+ClipGradients = Annotated[bool, typer.Option("--clip-gradients", help="Clip the norm of all gradients each step.")]
+Scheduler = Annotated[bool, typer.Option("--scheduler", help="Step a learning-rate scheduler after each update.")]
+SyncEachStep = Annotated[
+    bool, typer.Option("--sync-each-step", help="Read the loss each step, as loss.item() does: the host waits.")
+]
+OwnStep = Annotated[
+    str,
+    typer.Option("--step", help="Your own training step, my.py:step, called with the model, its inputs and optimizer."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DeviceName = Annotated[str, typer.Option("--device", help="cpu, cuda, or simulated[:NOISE] for a dry run.")]

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.arguments import choice, positive, seconds, share
+from ampere_energy.arguments import axis_of, choice, positive, seconds, share
 from ampere_energy.collection import default_name, prepare_log, profile_path
 from ampere_energy.commands.asked import busy_words, can_run, device_of, prunable_of, ref_of, spec_of
 from ampere_energy.commands.options import (
     Accumulate,
     AsJson,
     ChannelsLast,
+    ClipGradients,
     DeviceName,
     Input,
     MeterName,
     Model,
     ModeName,
     OptimizerName,
+    OwnStep,
     PrecisionName,
+    Scheduler,
+    SyncEachStep,
     Threads,
     Watts,
     WidthStep,
@@ -30,8 +34,11 @@ from ampere_energy.commands.settings import given
 from ampere_energy.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
+    from ampere_energy.model.structures import Axis, Structure
     from ampere_energy.model.variants import WidthRange
 
 INTERRUPTED = 130
@@ -46,13 +53,25 @@ def profile(
     input: Input = None,
     widths: Annotated[str, typer.Option(help="The largest widths to cover. For a factory, its arguments.")] = "",
     width_step: WidthStep = 1,
-    vary: Annotated[bool, typer.Option("--vary", help="Of a factory: cover widths from 1 to the model's own.")] = False,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="[NAME=VALUES]",
+            help="Of a factory: an argument to cover, as width=16:64:8, depth=2:6 or kernel=3,5,7 (give several); "
+            "without a value, widths from 1 to the model's own.",
+        ),
+    ] = None,
     prunable: Annotated[bool, typer.Option("--prunable", help="Cover every width that pruning can give.")] = False,
     optimizer: OptimizerName = "sgd",
     mode: ModeName = "eager",
     precision: PrecisionName = "fp32",
     channels_last: ChannelsLast = False,
     accumulate: Accumulate = 1,
+    clip_gradients: ClipGradients = False,
+    scheduler: Scheduler = False,
+    sync_each_step: SyncEachStep = False,
+    step: OwnStep = "",
     budget: Annotated[
         str, typer.Option(help="Seconds of measuring, such as 60s, 2m or 1h [default: until precise].")
     ] = "",
@@ -73,7 +92,9 @@ def profile(
     as_json: AsJson = False,
 ) -> None:
     """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
-    ref = ref_of(model, input, widths, given(optimizer, mode, precision, channels_last, accumulate).usual)
+    flags = {"clip_gradients": clip_gradients, "scheduler": scheduler, "sync_each_step": sync_each_step}
+    training = given(optimizer, mode, precision, channels_last, accumulate, **flags).usual
+    ref = ref_of(model, input, widths, training, step)
     if prunable and vary:
         raise RequestError("--prunable with --vary", "give one of them")
     can_run(device, ref.training)
@@ -93,10 +114,14 @@ def profile(
         budget_s=seconds(budget),
         rule=choice(Rule, rule, "--rule"),
     )
+    more: Sequence[Structure] = ()
     if prunable:
         ref, spec, ranges = prunable_of(ref, width_step)
+    elif axes := [axis_of(text) for text in vary or () if text]:
+        first, *more = _structures(ref, axes)
+        ref, spec, ranges = first.ref or ref, first.spec, list(first.ranges)
     else:
-        spec, ranges = _scope(ref, spec_of(ref), width_step, vary)
+        spec, ranges = _scope(ref, spec_of(ref), width_step, bool(vary))
     spec = replace(spec, name=model)
     kept = prepare_log(path, log, spec, resume, fresh)
     if kept:
@@ -119,6 +144,7 @@ def profile(
             method=method,
             observe=observe,
             ref=ref,
+            more=more,
         )
     learnt.save(path)
     show(as_json, lambda: profile_json(learnt, str(path)), lambda: profile_table(learnt))
@@ -141,6 +167,22 @@ def profile(
     if not learnt.complete:
         say("the profile is partial: finish it by the same command with --resume")
         raise typer.Exit(INTERRUPTED)
+
+
+def _structures(ref: ModelRef, axes: Sequence[Axis]) -> list[Structure]:
+    """Every structure of a factory over some values of its arguments; says how many there are."""
+    from ampere_energy.model.structures import structures
+    from ampere_energy.model.zoo.families import FAMILIES
+
+    if ref.source in FAMILIES or ref.widths:
+        raise RequestError(
+            f"--vary {axes[0]} with {'--widths' if ref.widths else ref.source}",
+            "vary the named arguments of a factory of your own; of a family give --widths, its largest",
+        )
+    found = structures(ref, axes, spec_of)
+    kinds = {block.kind for structure in found for block in structure.spec.blocks}
+    say(f"{len(found)} structure{'s' if len(found) > 1 else ''} of {ref.source}, {len(kinds)} kinds of blocks")
+    return found
 
 
 def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[ModelSpec, list[WidthRange]]:

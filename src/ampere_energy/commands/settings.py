@@ -41,11 +41,13 @@ def given(
     precision: str = "",
     channels_last: bool | None = None,
     accumulate: int | None = None,
+    **flags: bool,
 ) -> Given:
-    """What options ask for; those that were not given are empty or None."""
+    """What options ask for; those that were not given are empty, None or, of the flags of a step, False."""
     words = (("optimizer", Optimizer, optimizer), ("mode", Mode, mode), ("precision", Precision, precision))
     found: dict[str, Any] = {name: choice(options, word, f"--{name}") for name, options, word in words if word}
     others = {"channels_last": channels_last, "accumulate": accumulate}
+    others |= {name: True for name, flag in flags.items() if flag}
     asked = Given(found | {name: value for name, value in others.items() if value is not None})
     _ = asked.usual  # refuses what no model can be trained with
     return asked

@@ -111,7 +111,7 @@ class Scope:
         """A member of the family to be trained whole; None where nothing can build it."""
         structure = self.structures[which]
         if structure.ref is not None and (structure.ref.names or not structure.spec.chain):
-            return replace(structure.ref, widths=widths)
+            return replace(structure.ref, widths=widths) if structure.spec.widths else structure.ref
         return member(structure.spec, widths) if structure.spec.chain else None
 
     @cached_property
@@ -152,8 +152,12 @@ class Scope:
             return self.variant(asked) if known else None
         for which, structure in enumerate(self.structures):
             if structure.ref is not None and _alike(replace(asked, widths=structure.ref.widths), structure.ref):
-                pairs = zip(asked.widths, structure.ref.widths, self.axes[which], strict=True)
-                if all(width == own or len(axis) > 1 for width, own, axis in pairs):  # else of another structure
+                if not structure.spec.widths and asked.widths == structure.ref.widths:
+                    return self.member((), which)
+                pairs = zip(asked.widths, structure.ref.widths, self.axes[which], strict=bool(structure.spec.widths))
+                if structure.spec.widths and all(
+                    width == own or len(axis) > 1 for width, own, axis in pairs
+                ):  # else of another structure
                     return self.member(asked.widths, which)
         return None
 

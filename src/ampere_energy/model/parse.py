@@ -73,8 +73,8 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     single = [_sibling(ref, tape, {place: step}) if step else None for place, step in enumerate(steps)]
     varied = {place: step for place, step in enumerate(steps) if single[place] is not None}
     together = _sibling(ref, tape, {place: 2 * step for place, step in varied.items()}) if varied else None
-    if together is None:
-        return spec
+    if together is None:  # a chain has widths of its own, which arguments with names are not
+        return replace(spec, widths=(), follows=()) if ref.names else spec
     moves = Moves(tuple(ref.widths[v] for v in varied), tuple(varied.values()), tuple(varied))
     pieces = cut(tape)
     columns = [extract(sibling, pieces) for sibling in (*single, together) if sibling is not None]

@@ -236,7 +236,8 @@ def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
         raise
     except (Exception, SystemExit) as error:  # the user's own factory may raise anything
         remedy = needs_cuda(error) or "call the factory by itself"
-        remedy = "are --widths its arguments?" if isinstance(error, TypeError) else remedy
+        asked = f"are {', '.join(ref.names)} its arguments?" if ref.names else "are --widths its arguments?"
+        remedy = asked if isinstance(error, TypeError) else remedy
         raise ModelError(f"{ref.source} raised {type(error).__name__}: {error}", remedy) from error
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         return made[0], made[1]

@@ -49,6 +49,7 @@ class Structure:
     """Models that differ in widths alone: one of them, parsed at its largest, and what each width may be.
 
     Attributes:
+        ranges: none where no block follows a width.
         ref: where the model comes from; None where nothing can build it whole.
     """
 
@@ -79,9 +80,10 @@ def structures(ref: ModelRef, axes: Sequence[Axis], read: Callable[[ModelRef], M
     found = []
     for values in itertools.product(*others):
         own = replace(largest, widths=values)
+        spec = whole if own == largest else read(own)
         ranges = tuple(
             axis.range if place in widths else WidthRange(value, value)
             for place, (axis, value) in enumerate(zip(axes, values, strict=True))
         )
-        found.append(Structure(whole if own == largest else read(own), ranges, own))
+        found.append(Structure(spec, ranges if spec.widths else (), own))
     return found
