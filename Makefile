@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench study tables figures pictures clean
+.PHONY: demo test check bench study results tables figures pictures clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m studies.bench
+
+results: $(READY)
+	$(BIN)/python -m benchmarks.results
 
 tables: $(READY)
 	$(BIN)/python -m studies.tables

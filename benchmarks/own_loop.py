@@ -2,12 +2,10 @@
 
     python -m benchmarks.own_loop profiled FILE [MODEL …]     models as they were profiled
     python -m benchmarks.own_loop unseen FILE [MODEL …]       other widths, depths and kernels of the same factories
-    python -m benchmarks.own_loop tables                      docs/results/own-loop.md, from what is recorded
 
 Each model is trained by `benchmarks.plain_loop`, in a process of its own, in short windows between the campaign's
-measurements and after them, so that a machine whose speed wanders does so for both. A model as it was profiled is
-scored by windows that begin when its campaign is over; networks that no campaign ran by windows among the campaign's
-and after it. Each scored window is one line of FILE; a model that is in FILE already is not run again.
+measurements and after them, so that a machine whose speed wanders does so for both. Each network is a line of FILE; a
+model that is in FILE already is not run again. `python -m benchmarks.results` makes the page of what is recorded.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ ROOT = Path(__file__).parents[1]
 WATTS = 10.0
 PROFILED_S, UNSEEN_S = 30.0, 45.0
 """Seconds of a campaign for one model, and for a factory's structures."""
-_EVERY_S, _WINDOW_S = 2.0, 0.4
+_EVERY_S, WINDOW_S = 2.0, 0.4
 _AFTER = 8
 _PROCESSES = 4
 """Loops of one network: how fast a process computes depends on where its memory happens to lie."""
@@ -155,7 +153,7 @@ class Interleaved:
         """One window of the loop whose turn it is: each network in turn, each in another process than before."""
         network, process = self._turn % len(self._loops), self._turn // len(self._loops)
         own = self._loops[network]
-        self.seen[network].append(own[process % len(own)].run(_WINDOW_S))
+        self.seen[network].append(own[process % len(own)].run(WINDOW_S))
         self._turn += 1
 
 
@@ -224,9 +222,7 @@ def running(model: Model, settings: list[dict[str, int]]) -> Iterator[Interleave
     """This machine's processor, with a plain loop for each set of arguments."""
     with contextlib.ExitStack() as stack:
         each = _PROCESSES if len(settings) == 1 else 2
-        loops = [
-            [stack.enter_context(contextlib.closing(Loop(model, own))) for _ in range(each)] for own in settings
-        ]
+        loops = [[stack.enter_context(contextlib.closing(Loop(model, own))) for _ in range(each)] for own in settings]
         device = stack.enter_context(contextlib.closing(open_device("cpu", meter=f"cputime:{WATTS:g}", threads=1)))
         yield Interleaved(device, loops)
 
