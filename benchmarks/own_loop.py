@@ -2,6 +2,7 @@
 
     python -m benchmarks.own_loop profiled FILE [MODEL …]     models as they were profiled
     python -m benchmarks.own_loop unseen FILE [MODEL …]       other widths, depths and kernels of the same factories
+    python -m benchmarks.own_loop card FILE [MODEL …]         models as they were profiled, on an NVIDIA card
 
 Each model is trained by `benchmarks.plain_loop`, in a process of its own, in short windows between the campaign's
 measurements and after them, so that a machine whose speed wanders does so for both. Each network is a line of FILE; a
@@ -16,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,9 @@ from ampere_energy.measure.measurement import DeviceInfo, Measurement, MeterInfo
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import Axis, structures
-from ampere_energy.model.training import Optimizer, Training
+from ampere_energy.model.training import Optimizer, Precision, Training
 from ampere_energy.predict.estimate import estimate
-from benchmarks.models import MODELS, Model
+from benchmarks.models import CARD, MODELS, Model
 
 ROOT = Path(__file__).parents[1]
 WATTS = 10.0
@@ -41,7 +42,9 @@ PROFILED_S, UNSEEN_S = 30.0, 45.0
 """Seconds of a campaign for one model, and for a factory's structures."""
 _EVERY_S, WINDOW_S = 2.0, 0.4
 _AFTER = 8
-_PROCESSES = 4
+CARD_S, CARD_WINDOW_S = 20.0, 1.5
+_CARD_EVERY_S, _CARD_AFTER = 6.0, 3
+_PROCESSES, _PROCESSES_OF_MANY = 8, 4
 """Loops of one network: how fast a process computes depends on where its memory happens to lie."""
 
 
@@ -50,18 +53,22 @@ class Scored:
     """One network: what was estimated, and what a plain loop took, both a step.
 
     Attributes:
-        table: `profiled`, or `unseen`.
+        table: `profiled`, `unseen` or `card`.
         arguments: of the factory; empty for its defaults.
         without_j: the same estimate without the whole-model observation; None where there is none.
         loops_j: of each window of the plain loop.
         during_j: of the windows among the campaign's measurements.
         profile_s: seconds of measuring.
+        time_s: estimated, of a step.
+        loops_s: seconds a step of all windows.
+        device: what it ran on.
     """
 
     table: str
     model: str
     arguments: dict[str, int]
     optimizer: str
+    precision: str
     energy_j: float
     low_j: float
     high_j: float
@@ -72,6 +79,9 @@ class Scored:
     budget_s: float
     blocks: int
     kinds: int
+    time_s: float = 0.0
+    loops_s: tuple[float, ...] = ()
+    device: str = ""
 
     @property
     def loop_j(self) -> float:
@@ -89,22 +99,32 @@ class Scored:
 class Loop:
     """A plain training loop in a process of its own."""
 
-    def __init__(self, model: Model, arguments: Mapping[str, int]) -> None:
+    def __init__(self, model: Model, arguments: Mapping[str, int], device: str) -> None:
         given = ",".join(f"{name}={value}" for name, value in arguments.items())
         command = [sys.executable, "-m", "benchmarks.plain_loop", model.factory, "--optimizer", model.optimizer]
+        command += ["--device", device, "--precision", model.precision, *(["--arguments", given] if given else [])]
+        self._model = model
         self._process = subprocess.Popen(
-            [*command, "--threads", "1", *(["--arguments", given] if given else [])],
+            [*command, *(["--threads", "1"] if device == "cpu" else [])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
         )  # fmt: skip
-        assert self._answer().get("ready"), f"{model.factory} does not train"
+        self._ready = False
 
-    def run(self, seconds: float) -> float:
-        """Joules a step over some seconds, as the modelled meter counts them: processor seconds × watts."""
+    def run(self, seconds: float) -> tuple[float, float]:
+        """Joules and seconds a step over some seconds.
+
+        As a card's counter has them, or as the modelled meter counts them: processor seconds × watts.
+        """
+        if not self._ready:
+            self._ready = bool(self._answer().get("ready"))
+            assert self._ready, f"{self._model.factory} does not train"
         assert self._process.stdin is not None
         self._process.stdin.write(f"run {seconds}\n")
         self._process.stdin.flush()
         told = self._answer()
-        return WATTS * float(told["cpu_s"]) / int(told["steps"])
+        steps = int(told["steps"])
+        energy_j = float(told["energy_j"]) if "energy_j" in told else WATTS * float(told["cpu_s"])
+        return energy_j / steps, float(told["wall_s"]) / steps
 
     def close(self) -> None:
         self._process.kill()
@@ -119,9 +139,9 @@ class Loop:
 class Interleaved:
     """A device between whose measurements plain loops run for a moment, in turn."""
 
-    def __init__(self, device: Device, loops: list[list[Loop]]) -> None:
-        self._device, self._loops = device, loops
-        self.seen: list[list[float]] = [[] for _ in loops]
+    def __init__(self, device: Device, loops: list[list[Loop]], window_s: float, every_s: float) -> None:
+        self._device, self._loops, self._window_s, self._every_s = device, loops, window_s, every_s
+        self.seen: list[list[tuple[float, float]]] = [[] for _ in loops]
         self._next_s, self._turn = time.monotonic(), 0
 
     @property
@@ -147,18 +167,18 @@ class Interleaved:
         if time.monotonic() < self._next_s:
             return
         self.turn()
-        self._next_s = time.monotonic() + _EVERY_S
+        self._next_s = time.monotonic() + self._every_s
 
     def turn(self) -> None:
         """One window of the loop whose turn it is: each network in turn, each in another process than before."""
         network, process = self._turn % len(self._loops), self._turn // len(self._loops)
         own = self._loops[network]
-        self.seen[network].append(own[process % len(own)].run(WINDOW_S))
+        self.seen[network].append(own[process % len(own)].run(self._window_s))
         self._turn += 1
 
 
 def reference(model: Model, arguments: Mapping[str, int]) -> ModelRef:
-    training = Training(1, Optimizer(model.optimizer))
+    training = Training(1, Optimizer(model.optimizer), precision=Precision(model.precision))
     return model_ref(
         model.factory, widths=tuple(arguments.values()), names=tuple(arguments), training=training
     )  # fmt: skip
@@ -173,6 +193,16 @@ def profiled(name: str) -> Iterator[Scored]:
         learnt = profile(spec, device=device, ranges=[], rules=Rules(budget_s=PROFILED_S), ref=ref)
         spec = replace(parse_ref(ref), widths=(), follows=())  # a later call of the factory, with other data
         yield from scores("profiled", model, name, learnt, [({}, spec)], device, PROFILED_S)
+
+
+def on_card(name: str) -> Iterator[Scored]:
+    """A model as it is on an NVIDIA card, in eager steps."""
+    model, arguments = CARD[name]
+    ref = reference(model, arguments)
+    spec = replace(parse_ref(ref), widths=(), follows=())
+    with running(model, [arguments], "cuda") as device:
+        learnt = profile(spec, device=device, ranges=[], rules=Rules(budget_s=CARD_S), ref=ref)
+        yield from scores("card", model, name, learnt, [(arguments, spec)], device, CARD_S, _CARD_AFTER)
 
 
 def unseen(name: str) -> Iterator[Scored]:
@@ -194,18 +224,28 @@ def unseen(name: str) -> Iterator[Scored]:
 
 
 def scores(
-    table: str, model: Model, name: str, learnt: Profile, asked: list[Any], device: Interleaved, budget_s: float
+    table: str,
+    model: Model,
+    name: str,
+    learnt: Profile,
+    asked: list[Any],
+    device: Interleaved,
+    budget_s: float,
+    after: int = _AFTER,
 ) -> Iterator[Scored]:
-    during = [list(own) for own in device.seen]
-    for _ in range(_AFTER * len(asked)):
+    during = [len(own) for own in device.seen]
+    for _ in range(after * len(asked)):
         device.turn()
     for place, (arguments, spec) in enumerate(asked):
         found = estimate(spec, learnt)
-        without = estimate(spec, blind(learnt)).energy_j if table == "profiled" else None
+        without = estimate(spec, blind(learnt)).energy_j if table != "unseen" else None
+        energies_j, times_s = zip(*device.seen[place], strict=True)
+        told = dict(device.info.details)
         yield Scored(
-            table, name, arguments, model.optimizer, found.energy_j, *found.interval_j, without,
-            device.seen[place][len(during[place]) :], during[place], learnt.profile_s, budget_s,
-            len(spec.blocks), len(spec.kinds),
+            table, name, dict(arguments), model.optimizer, model.precision, found.energy_j, *found.interval_j, without,
+            list(energies_j[during[place] :]), list(energies_j[: during[place]]), learnt.profile_s, budget_s,
+            len(spec.blocks), len(spec.kinds), found.time_s, times_s,
+            ", ".join(told[key] for key in ("gpu", "processor", "cores", "torch") if key in told),
         )  # fmt: skip
 
 
@@ -218,13 +258,17 @@ def blind(learnt: Profile) -> Profile:
 
 
 @contextlib.contextmanager
-def running(model: Model, settings: list[dict[str, int]]) -> Iterator[Interleaved]:
-    """This machine's processor, with a plain loop for each set of arguments."""
+def running(model: Model, settings: Sequence[Mapping[str, int]], name: str = "cpu") -> Iterator[Interleaved]:
+    """This machine's processor or card, with plain loops for each set of arguments."""
     with contextlib.ExitStack() as stack:
-        each = _PROCESSES if len(settings) == 1 else 2
-        loops = [[stack.enter_context(contextlib.closing(Loop(model, own))) for _ in range(each)] for own in settings]
-        device = stack.enter_context(contextlib.closing(open_device("cpu", meter=f"cputime:{WATTS:g}", threads=1)))
-        yield Interleaved(device, loops)
+        on_cpu = name == "cpu"
+        each = (_PROCESSES if len(settings) == 1 else _PROCESSES_OF_MANY) if on_cpu else 2
+        loops = [
+            [stack.enter_context(contextlib.closing(Loop(model, own, name))) for _ in range(each)] for own in settings
+        ]
+        opened = open_device("cpu", meter=f"cputime:{WATTS:g}", threads=1) if on_cpu else open_device(name)
+        device = stack.enter_context(contextlib.closing(opened))
+        yield Interleaved(device, loops, *((WINDOW_S, _EVERY_S) if on_cpu else (CARD_WINDOW_S, _CARD_EVERY_S)))
 
 
 def axis(text: str) -> Axis:
@@ -243,12 +287,13 @@ def read(path: Path) -> list[Scored]:
 def record(job: str, path: Path, names: list[str]) -> None:
     """Runs models that are not in a file yet, each in turn; one that fails is told and does not stop the others."""
     done = {(found.table, found.model) for found in read(path)}
-    for name in names or list(MODELS):
+    jobs = {"profiled": profiled, "unseen": unseen, "card": on_card}
+    for name in names or list(CARD if job == "card" else MODELS):
         if (job, name) in done:
             continue
         start = time.monotonic()
         try:
-            found = list((profiled if job == "profiled" else unseen)(name))
+            found = list(jobs[job](name))
         except (AmpereError, AssertionError) as error:
             print(f"{name}: {type(error).__name__}: {error}", flush=True)
             continue
@@ -263,10 +308,13 @@ def told(scored: Scored) -> str:
     given = ",".join(f"{k}={v}" for k, v in scored.arguments.items())
     half = (scored.high_j / scored.low_j) ** 0.5 - 1
     scatter = max(scored.loops_j) / min(scored.loops_j) - 1
+    time_s = statistics.fmean(scored.loops_s)
     without = f" without {100 * (scored.without_j / scored.loop_j - 1):+.1f} %" if scored.without_j else ""
     return (
         f"{scored.table} {scored.model} {given}: {100 * scored.error:+.1f} % ± {100 * half:.1f}{without}, "
-        f"{'inside' if scored.inside else 'OUTSIDE'}; loop scatters {100 * scatter:.0f} %, "
+        f"{'inside' if scored.inside else 'OUTSIDE'}; "
+        f"time {1e3 * time_s:.2f} ms {100 * (scored.time_s / time_s - 1):+.1f} %; "
+        f"loop scatters {100 * scatter:.0f} %, "
         f"{scored.blocks} blocks, {scored.kinds} kinds, {scored.profile_s:.0f} s"
     )
 

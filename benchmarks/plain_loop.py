@@ -3,13 +3,15 @@
     python -m benchmarks.plain_loop benchmarks/models/convnets.py:vgg_like --arguments width=32,depth=3 --optimizer sgd
 
 Prints one JSON line when ready. Then each line `run SECONDS` on standard input trains for about that long and prints
-one JSON line: the steps, their wall time and the processor time of all threads in seconds, and when they started.
-`quit` or the end of the input ends it.
+one JSON line: the steps, their wall time and the processor time of all threads in seconds, and when they started; on a
+card also the joules that its counter went up by, from one of its ticks to another. `quit` or the end of the input ends
+it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import inspect
 import json
@@ -36,6 +38,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 
 WARM_UP_STEPS = 3
+CARD_SETTLES_S = 0.5
 LEAST_STEPS = 3
 
 Inputs = tuple[Tensor, ...] | dict[str, Tensor]
@@ -78,9 +81,12 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 class Training:
     """A model, one batch and an optimizer; each `step` is zero_grad, forward, loss, backward and update."""
 
-    def __init__(self, model: nn.Module, inputs: Inputs, optimizer: str, sync: bool) -> None:
-        self.model = model.train()
-        self.inputs = inputs
+    def __init__(
+        self, model: nn.Module, inputs: Inputs, optimizer: str, sync: bool, device: str = "cpu", precision: str = "fp32"
+    ) -> None:
+        self.model = model.train().to(device)
+        self.inputs = placed(inputs, device)
+        self.device, self.precision = device, precision
         self.optimizer = OPTIMIZERS[optimizer](p for p in model.parameters() if p.requires_grad)
         self.sync = sync
         self.integer_inputs = any(not t.is_floating_point() for t in tensors_in(inputs))
@@ -89,8 +95,10 @@ class Training:
     def step(self) -> Tensor:
         """Trains one step and returns its loss."""
         self.optimizer.zero_grad()
-        output = self.model(**self.inputs) if isinstance(self.inputs, dict) else self.model(*self.inputs)
-        loss = self._loss(output)
+        lower = torch.autocast(self.device, torch.bfloat16) if self.precision == "bf16" else contextlib.nullcontext()
+        with lower:
+            output = self.model(**self.inputs) if isinstance(self.inputs, dict) else self.model(*self.inputs)
+            loss = self._loss(output)
         loss.backward()
         self.optimizer.step()
         if self.sync:
@@ -119,6 +127,8 @@ class Training:
 
     def run(self, seconds: float) -> dict[str, float]:
         """Trains for about `seconds`, and for three steps at least."""
+        if self.device == "cuda":
+            return self._run_on_card(seconds)
         start = time.time()
         wall, cpu = time.perf_counter(), time.process_time()
         steps = 0
@@ -132,14 +142,67 @@ class Training:
             "start": start,
         }
 
+    def _run_on_card(self, seconds: float) -> dict[str, float]:
+        """Trains from one tick of the card's counter to another; NVML counts millijoules, ten times a second."""
+        counter = Counter()
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < CARD_SETTLES_S:
+            self.step()
+        first = before = counter.millijoules()
+        while first == before:
+            self.step()
+            first = counter.millijoules()
+        start, wall, steps = time.time(), time.perf_counter(), 0
+        while time.perf_counter() - wall < seconds:  # the counter is not asked meanwhile: the host has enough to do
+            self.step()
+            steps += 1
+        last = before = counter.millijoules()
+        while last == before:
+            self.step()
+            steps += 1
+            last = counter.millijoules()
+        # What is issued and not done yet was neither timed nor paid; a queue is as long at the end as at the start.
+        found = {"steps": steps, "wall_s": time.perf_counter() - wall, "energy_j": (last - first) / 1e3, "start": start}
+        torch.cuda.synchronize()
+        return found
 
-def prepare(factory: str, arguments: dict[str, int], optimizer: str, sync: bool = False) -> Training:
+
+class Counter:
+    """The energy counter of the card that trains."""
+
+    def __init__(self) -> None:
+        import pynvml
+
+        pynvml.nvmlInit()
+        self._nvml = pynvml
+        self._card = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
+
+    def millijoules(self) -> int:
+        """Since the driver was loaded."""
+        return int(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._card))
+
+
+def placed(inputs: Inputs, device: str) -> Inputs:
+    """The inputs on a device."""
+    if isinstance(inputs, dict):
+        return {name: tensor.to(device) for name, tensor in inputs.items()}
+    return tuple(tensor.to(device) for tensor in inputs)
+
+
+def prepare(
+    factory: str,
+    arguments: dict[str, int],
+    optimizer: str,
+    sync: bool = False,
+    device: str = "cpu",
+    precision: str = "fp32",
+) -> Training:
     """The training of a factory's model, after its warm-up steps."""
     build = load_factory(factory)
     unknown = arguments.keys() - inspect.signature(build).parameters.keys()
     if unknown:
         raise SystemExit(f"{factory} has no argument {', '.join(sorted(unknown))}")
-    training = Training(*build(**arguments), optimizer, sync)
+    training = Training(*build(**arguments), optimizer, sync, device, precision)
     for _ in range(WARM_UP_STEPS):
         training.step()
     return training
@@ -151,11 +214,20 @@ def main() -> None:
     parser.add_argument("factory", metavar="FILE:FACTORY")
     parser.add_argument("--arguments", default="", metavar="NAME=INTEGER,…")
     parser.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default="sgd")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sync", action="store_true", help="read the loss after each step")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    training = prepare(options.factory, parse_arguments(options.arguments), options.optimizer, options.sync)
+    training = prepare(
+        options.factory,
+        parse_arguments(options.arguments),
+        options.optimizer,
+        options.sync,
+        options.device,
+        options.precision,
+    )
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         words = line.split()

@@ -6,9 +6,9 @@ takes integer arguments and gives a module with one batch of inputs, drawn anew 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["MODELS", "Model"]
+__all__ = ["CARD", "MODELS", "Model"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Model:
     vary: tuple[str, ...]
     others: tuple[dict[str, int], ...]
     optimizer: str = "sgd"
+    precision: str = "fp32"
 
 
 def _model(place: str, vary: str, *others: str, optimizer: str = "sgd") -> tuple[str, Model]:
@@ -119,3 +120,28 @@ MODELS: dict[str, Model] = dict(
         _model("graphs:message_passing", "width=32:64:8 depth=1:3", "40 3", "56 1", "64 2", optimizer="adam"),
     ]
 )  # fmt: skip
+
+
+def _on_card(name: str, optimizer: str, precision: str, **arguments: int) -> tuple[str, tuple[Model, dict[str, int]]]:
+    return name, (replace(MODELS[name], optimizer=optimizer, precision=precision), arguments)
+
+
+CARD = dict(
+    [
+        _on_card("densenet_like", "sgd", "fp32", growth=32, depth=6),
+        _on_card("bilstm_tagger", "sgd", "fp32", width=256, depth=2),
+        _on_card("efficientnet_like", "adamw", "bf16", width=32, depth=3),
+        _on_card("preact_resnet", "momentum", "fp32", width=64, depth=3),
+        _on_card("vision_transformer", "adamw", "bf16", width=384, depth=4, heads=6),
+        _on_card("gpt2", "adamw", "bf16", width=256, depth=4, heads=4),
+        _on_card("unet", "adam", "fp32", width=32, depth=4),
+        _on_card("gru_classifier", "sgd", "fp32", width=256, depth=2),
+        _on_card("convnext_like", "adamw", "bf16", width=96, depth=3),
+        _on_card("bert", "adamw", "fp32", width=256, depth=4, heads=4),
+        _on_card("mobilenet_like", "adam", "bf16", width=32, depth=3),
+        _on_card("wavenet", "sgd", "fp32", width=96, depth=7),
+        _on_card("t5", "adamw", "fp32", width=256, depth=3),
+        _on_card("translator", "adam", "bf16", width=256, depth=3),
+    ]
+)
+"""Wider than a processor would like, each with one setting: an optimizer and a precision."""

@@ -22,7 +22,7 @@ from ampere_energy.fit.references import Reference, collect
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.fit.steps import steps
 from ampere_energy.measure.devices import Device, open_device
-from ampere_energy.measure.measurement import Measurement, Record, point_of, same_setting
+from ampere_energy.measure.measurement import Measurement, Record, point_of, same_setting, whole_of
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.source import ModelRef
@@ -167,7 +167,7 @@ def _tell_whole(campaign: Campaign, ref: ModelRef, record: Record) -> None:
 def answered(device: Device, request: Request) -> Record:
     """What a device finds of a request."""
     if request.metered:
-        return device.measure(request.workload, point_of(device.meter))
+        return device.measure(request.workload, (whole_of if request.itself else point_of)(device.meter))
     return device.time(request.workload)
 
 
@@ -176,7 +176,7 @@ def add(profile: Profile, blocks: Sequence[Block], record: Measurement) -> Profi
     nets = _joint(profile)
     same_setting(record, profile.device, profile.meter)
     error = record.energy_std_j / record.energy_j
-    seen = observation(_net(nets, blocks), record, error, profile.training.mode.waits)
+    seen = observation(_net(nets, blocks), record, error, profile.training.mode.waits, long=True)
     assert seen is not None
     return _with(profile, nets, [*nets.observations, seen], record.cost_s)
 
@@ -224,7 +224,7 @@ def refine(
         observe: called with the measurements made and the reach so far.
     """
     nets, kept = _joint(profile), MeasurementLog(Path(log)) if log is not None else None
-    asked, whole = _net(nets, spec.blocks), Request(replace(ref, training=spec.training))
+    asked, whole = _net(nets, spec.blocks), Request(replace(ref, training=spec.training), itself=True)
     twin = Mode.GRAPH if captures_alone(device, spec) else spec.training.mode
     places = zip(asked, spec.blocks, strict=True)
     blocks: dict[Net, Block] = {((index, block.point),): block for (index, _), block in places}
@@ -254,7 +254,7 @@ def refine(
             costs[request.metered] = max(record.cost_s, 1e-3)
         done += 1
         error = record.energy_std_j / record.energy_j if isinstance(record, Measurement) and record.windows else 0.0
-        seen = observation(net, record, error, spec.training.mode.waits)
+        seen = observation(net, record, error, spec.training.mode.waits, long=net == asked)
         if seen is not None:
             iterations = 0 if done % _RELEARN else _AGAIN
             profile = _with(profile, nets, [*nets.observations, seen], record.cost_s, iterations)
@@ -268,7 +268,7 @@ def refine(
 
 def _limit(nets: NetFit, asked: Net, target: float, infeasible: str | None) -> str:
     """What keeps an interval wide when all is measured often enough."""
-    repeats = REACH_90 * nets.scatter[1, 1] ** 0.5
+    repeats = REACH_90 * nets.repeats_var**0.5
     if repeats > target:
         return f"measured again, a network differs by ±{100 * repeats:.0f} %; give the device nothing else to do"
     if infeasible is not None:
@@ -324,4 +324,4 @@ def _narrows(nets: NetFit, variance: float, target: float, company: float = 0.0)
 
 def _leaves(nets: NetFit, target: float, company: float) -> float:
     """What the target leaves to the variance of blocks; not positive where they alone cannot reach it."""
-    return float((target / REACH_90) ** 2 - company - nets.scatter[1, 1])
+    return (target / REACH_90) ** 2 - company - nets.repeats_var

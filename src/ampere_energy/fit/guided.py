@@ -160,7 +160,7 @@ class Guided:
         known = self._learn(count)
         variances = np.diagonal(known.posterior(self.questions))[len(self.questions) :]
         if self.rules.budget_s is not None:
-            variances = variances + known.scatter[1, 1]
+            variances = variances + known.repeats_var
         return float(np.mean(REACH_90 * np.sqrt(np.maximum(variances, 0.0))))
 
     def _start(self, count: int) -> int:
@@ -231,7 +231,11 @@ class Guided:
             pooled_error([m.energy_std_j / m.energy_j for m in metered], len(metered[0].windows)) if metered else 0.0
         )
         waits = self.scope.spec.training.mode.waits
-        found = (observation(net, record, error, waits) for net, record in self._records[:count])
+        itself = self.scope.member(()) if self.scope.itself is not None else None
+        found = (
+            observation(net, record, error, waits, long=record.workload == self.scope.itself and net == itself)
+            for net, record in self._records[:count]
+        )
         return [o for o in found if o is not None]
 
     def _spent(self) -> bool:

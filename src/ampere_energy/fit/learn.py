@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
@@ -22,7 +24,7 @@ from ampere_energy.fit.kernels import POWER, SWITCHED, TIME, Component, Hyper, P
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, Subject, works_of
 from ampere_energy.fit.physics import Array, Mean, fit_mean
-from ampere_energy.fit.rows import CONTEXT_OWN, Mode, Rows, scatter_of
+from ampere_energy.fit.rows import CONTEXT_OWN, CONTEXT_TIME, Mode, Rows, Unshared, scatter_of
 from ampere_energy.fit.slow import slow_blocks
 from ampere_energy.fit.threads import one_thread
 from ampere_energy.model.blocks import Point
@@ -31,6 +33,11 @@ NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
 """Priors of how repeats differ beyond what each measurement states of itself: time, energy."""
 CARRIED = LogNormal(0.3, 1.0)
 """Prior of how much of the noise of time the energy of the same measurement has."""
+TOGETHER = LogNormal(CONTEXT_TIME, 1.0)
+"""Prior of what company costs all networks alike: next to nothing on a card; on a processor, whose caches hold a block
+that is trained alone and not a whole model, a tenth or two."""
+STEADIER = LogNormal(0.5, 0.5)
+"""Prior of how much less a longer measurement scatters."""
 _FOLLOWS = 0.1
 """Prior standard deviation of how power goes with the residual of time."""
 _REARRANGED = 0.1
@@ -81,20 +88,22 @@ def learn(
             if np.abs(evidence.shares - shares).max() < _SAME:
                 break
             theta, shares = evidence.climb(theta, iterations), evidence.shares
-    time_hyper, power_hyper, noise, own, carried, follows = unknown.unpack(theta)
+    found = unknown.unpack(theta)
     return NetFit(
         tuple(subjects),
         tuple(observations),
         time,
         energy,
-        time_hyper,
-        power_hyper,
-        follows,
-        noise,
+        found.time,
+        found.power,
+        found.follows,
+        found.noise,
         learn_host(subjects, observations),
         idle_w,
-        own,
-        carried,
+        found.own,
+        found.carried,
+        found.together,
+        found.steadier if any(o.long for o in observations) else 1.0,
     )
 
 
@@ -169,6 +178,25 @@ def _total(mean: Mean, net: Sequence[tuple[int, Point]], base: bool = True) -> f
     )
 
 
+@dataclass(frozen=True)
+class Hypers:
+    """All hyperparameters (see `NetFit`)."""
+
+    time: tuple[Hyper, ...]
+    power: tuple[Hyper, ...]
+    noise: tuple[float, float]
+    own: tuple[float, float]
+    carried: float
+    together: float
+    steadier: float
+    follows: tuple[float, ...]
+
+    @property
+    def beside(self) -> Unshared:
+        """What rows have beside their blocks' residuals."""
+        return Unshared(self.own, self.together, scatter_of(self.noise, self.carried), self.steadier)
+
+
 class Unknowns:
     """All hyperparameters as one vector θ, of logarithms but for ρ: their priors, and what each number of θ is."""
 
@@ -181,7 +209,7 @@ class Unknowns:
             for members, axes in zip(self.works, self.axes, strict=True)
             for prior in _priors(components, len(members), axes)
         ]
-        priors += [*NOISE, *own, CARRIED]
+        priors += [*NOISE, *own, CARRIED, TOGETHER, STEADIER]
         count = len(self.works)
         self.medians = np.concatenate((np.log([p.median for p in priors]), np.zeros(count)))
         self.sigmas = np.concatenate(([p.sigma for p in priors], np.full(count, _FOLLOWS)))
@@ -195,15 +223,12 @@ class Unknowns:
             for s, n in zip(hyper.scales, hyper.lengths, strict=True)
             for v in (*s, *n)
         ]
-        values += [*fit.noise, *fit.own, fit.carried or CARRIED.median]
+        values += [*fit.noise, *fit.own, fit.carried or CARRIED.median, fit.together]
+        values.append(fit.steadier if any(o.long for o in fit.observations) else STEADIER.median)
         theta = np.concatenate((np.log(values), fit.follows))
         return theta if len(theta) == len(self.medians) else self.medians
 
-    def unpack(
-        self, theta: Array
-    ) -> tuple[
-        tuple[Hyper, ...], tuple[Hyper, ...], tuple[float, float], tuple[float, float], float, tuple[float, ...]
-    ]:
+    def unpack(self, theta: Array) -> Hypers:
         """Hyperparameters of θ."""
         first = len(theta) - len(self.works)
         values, follows = iter(np.exp(theta[:first]).tolist()), tuple(theta[first:].tolist())
@@ -217,7 +242,8 @@ class Unknowns:
                     lengths.append(tuple(next(values) for _ in range(component.lengths(axes))))
                 hypers.append(Hyper(tuple(scales), tuple(lengths)))
             parts.append(tuple(hypers))
-        return parts[0], parts[1], (next(values), next(values)), (next(values), next(values)), next(values), follows
+        noise, own = ((next(values), next(values)) for _ in range(2))
+        return Hypers(parts[0], parts[1], noise, own, next(values), next(values), next(values), follows)
 
 
 class Evidence:
@@ -228,11 +254,12 @@ class Evidence:
 
     def __init__(self, unknown: Unknowns, rows: Rows, theta: Array) -> None:
         self.unknown, self.rows = unknown, rows
-        self.context = rows.context(rows, (0.0, 0.0))
-        self.of_own = [rows.context(rows, only) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
-        time_hyper, power_hyper, noise, own, carried, follows = unknown.unpack(theta)
-        power = [with_switches(TIME, t, POWER, p) for t, p in zip(time_hyper, power_hyper, strict=True)]
-        mode = Mode(rows, time_hyper, power, own, scatter_of(noise, carried), follows)
+        self.context = rows.context(rows, (0.0, 0.0), 0.0)
+        self.of_own = [rows.context(rows, only, 0.0) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
+        self.of_together = rows.context(rows, (0.0, 0.0), 1.0) - self.context
+        at = unknown.unpack(theta)
+        power = [with_switches(TIME, t, POWER, p) for t, p in zip(at.time, at.power, strict=True)]
+        mode = Mode(rows, at.time, power, at.beside, at.follows)
         self.shares, self.targets = mode.shares, mode.targets
         self.parts = [
             [_Seen(components, of[:, span], sites) for span, sites in zip(rows.spans, rows.sites, strict=True)]
@@ -254,14 +281,15 @@ class Evidence:
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value at θ, and its gradient."""
         rows, unknown = self.rows, self.unknown
-        time_hyper, power_hyper, noise, own_context, carried, follows = unknown.unpack(theta)
-        total = self.context + rows.noise(scatter_of(noise, carried))
-        for deviation, share in zip(own_context, self.of_own, strict=True):
+        at = unknown.unpack(theta)
+        total = self.context + rows.noise(at.beside.scatter, at.steadier)
+        contexts = [*zip(at.own, self.of_own, strict=True), (at.together, self.of_together)]
+        for deviation, share in contexts:
             total += deviation**2 * share
         pieces: list[list[list[tuple[Array, Array]]]] = []
-        timed = [own.shares + rho * more for own, more, rho in zip(self.parts[0], self.more, follows, strict=True)]
+        timed = [own.shares + rho * more for own, more, rho in zip(self.parts[0], self.more, at.follows, strict=True)]
         weights = [timed, [own.shares for own in self.parts[1]]]
-        for seen, hypers, of_part in zip(self.parts, (time_hyper, power_hyper), weights, strict=True):
+        for seen, hypers, of_part in zip(self.parts, (at.time, at.power), weights, strict=True):
             pieces.append([own.pieces(hyper) for own, hyper in zip(seen, hypers, strict=True)])
             for w, (own, values) in enumerate(zip(seen, pieces[-1], strict=True)):
                 total += _between(of_part[w], reduce(np.add, [value for value, _ in values]))
@@ -276,7 +304,7 @@ class Evidence:
         inverse = np.tril(dpotri(factor, lower=True)[0])
         inner = 0.5 * (inverse + np.tril(inverse, -1).T - alpha[:, None] * alpha[None, :])
         gradient: list[float] = []
-        for seen, hypers, of_part, by_row in zip(self.parts, (time_hyper, power_hyper), pieces, weights, strict=True):
+        for seen, hypers, of_part, by_row in zip(self.parts, (at.time, at.power), pieces, weights, strict=True):
             for w, (own, hyper, values) in enumerate(zip(seen, hypers, of_part, strict=True)):
                 alone = _between(by_row[w].T, inner)
                 in_both = alone
@@ -291,21 +319,31 @@ class Evidence:
                         float((weighted * square).sum() / length**2)
                         for square, length in zip(own.pair.squares(component), lengths, strict=False)
                     ]
-        diagonal, energies = np.diagonal(inner), np.flatnonzero(rows.is_energy)
-        in_time, in_energy = diagonal[~rows.is_energy].sum(), diagonal[energies].sum()
-        shared = carried * inner[energies, rows.net[energies]].sum()
-        carried_on = carried**2 * in_energy
-        gradient.append(float(2 * noise[0] ** 2 * (in_time + 2 * shared + carried_on)))
-        gradient.append(float(2 * noise[1] ** 2 * in_energy))
-        for deviation, share in zip(own_context, self.of_own, strict=True):
-            gradient.append(float(2 * deviation**2 * (inner * share).sum()))
-        gradient.append(float(2 * noise[0] ** 2 * (shared + carried_on)))
+        usual, long = (self._noise_slopes(inner, at, rows.long == which) for which in (False, True))
+        of_time, of_energy, of_carried = (a + b for a, b in zip(usual, long, strict=True))
+        of_own = [float(2 * deviation**2 * (inner * share).sum()) for deviation, share in contexts]
+        gradient += [of_time, of_energy, *of_own[:2], of_carried, of_own[2], long[0] + long[1]]
         for more, by_row, values in zip(self.more, timed, pieces[0], strict=True):
             changed = (by_row.T @ inner) @ more
             gradient.append(float(2 * (changed * reduce(np.add, [value for value, _ in values])).sum()))
         z = (theta - unknown.medians) / unknown.sigmas
         value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z
         return float(value), np.array(gradient) + z / unknown.sigmas
+
+    def _noise_slopes(self, inner: Array, at: Hypers, rows: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
+        """The slopes in the logarithms of the noise of time, of energy and of what is carried, of some rows."""
+        energies = np.flatnonzero(self.rows.is_energy & rows)
+        share = np.where(self.rows.long, at.steadier**2, 1.0)
+        weighted = np.diagonal(inner) * share
+        in_time, in_energy = weighted[~self.rows.is_energy & rows].sum(), weighted[energies].sum()
+        shared = at.carried * (inner[energies, self.rows.net[energies]] * share[energies]).sum()
+        carried_on = at.carried**2 * in_energy
+        of_time = 2 * at.noise[0] ** 2 * (in_time + 2 * shared + carried_on)
+        return (
+            float(of_time),
+            float(2 * at.noise[1] ** 2 * in_energy),
+            float(2 * at.noise[0] ** 2 * (shared + carried_on)),
+        )
 
 
 class _Seen:

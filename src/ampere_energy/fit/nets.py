@@ -32,9 +32,10 @@ from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, with_switch
 from ampere_energy.fit.observed import Net, Observation, Subject, works_of
 from ampere_energy.fit.physics import Array, Mean, terms
 from ampere_energy.fit.posterior import CHUNK, Posterior, Prediction
-from ampere_energy.fit.rows import CONTEXT_OWN, scatter_of
+from ampere_energy.fit.rows import CONTEXT_OWN, CONTEXT_TIME, Unshared, scatter_of
 from ampere_energy.fit.slow import Slow, slow_blocks
 from ampere_energy.fit.threads import one_thread
+from ampere_energy.plain import later
 
 _MOST_NUMBERS = 2**24
 
@@ -52,7 +53,9 @@ class NetFit:
             much more energy (a shared CPU), little where a card's power falls with its clock.
         host: None where host and device are one, or the step is launched whole.
         idle_w: what the device takes while it waits for the host.
-        own: standard deviations of those parts of the context of time, and of power, which are each network's own.
+        own: standard deviations of those parts of the context of time, and of power, which are each network's own …
+        together: … and of that part of the context of time which all networks have in common.
+        steadier: how much less measurements scatter that are longer, as a share of `noise`.
     """
 
     subjects: tuple[Subject, ...]
@@ -67,6 +70,8 @@ class NetFit:
     idle_w: float | None = None
     own: tuple[float, float] = CONTEXT_OWN
     carried: float = 0.0
+    together: float = later(CONTEXT_TIME)
+    steadier: float = later(1.0)
 
     def __post_init__(self) -> None:
         if not self.subjects or not self.observations or len({s.id for s in self.subjects}) != len(self.subjects):
@@ -94,7 +99,7 @@ class NetFit:
         if len(self.follows) != len(self.works) or not all(abs(follow) < 1 for follow in self.follows):
             raise ValueError("power does not follow time within reason")
         if (
-            not all(0 < value < 10 for value in (*self.noise, *self.own))
+            not all(0 < value < 10 for value in (*self.noise, *self.own, self.together, self.steadier))
             or not 0 <= self.carried < 1e3
             or (self.idle_w is not None and not 0 <= self.idle_w < 1e6)
         ):
@@ -125,6 +130,16 @@ class NetFit:
     def scatter(self) -> Array:
         """Covariance of the noise of one measurement's time and energy, as shares: (2, 2)."""
         return scatter_of(self.noise, self.carried)
+
+    @property
+    def repeats_var(self) -> float:
+        """Variance of the logarithm of energy between trainings of one network, as measured at greatest length."""
+        return float(self.steadier**2 * self.scatter[1, 1])
+
+    @property
+    def beside(self) -> Unshared:
+        """What observations have beside their blocks' residuals."""
+        return Unshared(self.own, self.together, self.scatter, self.steadier)
 
     def find(self, kind_id: str) -> int | None:
         """The place of a subject, if it is known."""

@@ -54,6 +54,7 @@ class Observation:
         host_s: how long the host takes to issue the step; None where host and device are one.
         wall_s: how long a step really takes, host and device together; None where it was not run so.
         apart: its blocks did not feed each other, so that it tells nothing of what they cost in company.
+        long: measured for longer than others are, so that it scatters less.
     """
 
     blocks: Net
@@ -64,6 +65,7 @@ class Observation:
     host_s: float | None = None
     wall_s: float | None = None
     apart: bool = later(False)
+    long: bool = later(False)
 
     def __post_init__(self) -> None:
         positive = [v for v in (self.time_s, self.energy_j, self.host_s, self.wall_s) if v is not None]
@@ -90,7 +92,9 @@ def subject(kind: AnyKind, domain: Domain) -> Subject:
     return Subject(kind.id, kind.work, kind.structure, domain, label, squares, rearranged, kind.taps)
 
 
-def observation(net: Net, record: Record, energy_error: float, waits: bool) -> Observation | None:
+def observation(
+    net: Net, record: Record, energy_error: float, waits: bool, *, long: bool = False
+) -> Observation | None:
     """A record as the fit sees it; None where nothing ran. Captured steps do not wait for the host."""
     if record.infeasible is not None:
         return None
@@ -103,8 +107,8 @@ def observation(net: Net, record: Record, energy_error: float, waits: bool) -> O
     time_s, energy_j = _median(durations, windows), _median(energies, windows)
     error = record.time_std_s / record.time_s
     if not (waits and record.busy):
-        return Observation(net, time_s, energy_j, error, energy_error, apart=apart)
-    return Observation(net, time_s, energy_j, error, energy_error, record.host_s, record.time_s, apart)
+        return Observation(net, time_s, energy_j, error, energy_error, apart=apart, long=long)
+    return Observation(net, time_s, energy_j, error, energy_error, record.host_s, record.time_s, apart, long)
 
 
 def _median(values: Callable[[Sequence[Window]], Sequence[float]], windows: Sequence[Window]) -> float:

@@ -77,7 +77,7 @@ def opening(scope: Scope, drawn_members: Sequence[Member], timings: bool) -> Ope
     draw.shuffle(metered)
     requests = [*timed, *metered]
     if scope.itself is not None:
-        requests = _between(requests, Request(scope.itself, True), _ITSELF)
+        requests = _between(requests, Request(scope.itself, itself=True), _ITSELF)
     return Opening((*requests, *wholes), len(requests))
 
 
@@ -113,7 +113,7 @@ def _bundles(scope: Scope) -> list[Workload]:
         return []
     light = sorted(dict.fromkeys((b.kind, b.point) for b in spec.blocks), key=lambda kp: kp[0].flops(kp[1]))
     groups = [light[:_SIDE_BY_SIDE]]
-    if spec.training.mode.waits:
+    if scope.captures:
         groups.append([(b.kind, b.point) for b in spec.blocks])
     return [
         Variant(tuple(Block("subject", kind, point) for kind, point in group), apart=True)

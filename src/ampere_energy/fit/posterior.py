@@ -13,7 +13,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from ampere_energy.fit.kernels import TIME, Pair, Sites, between, covariance, slope, tags_of
 from ampere_energy.fit.observed import Net, Observation
 from ampere_energy.fit.physics import Array
-from ampere_energy.fit.rows import CONTEXT_POWER, CONTEXT_TIME, Mode, Rows
+from ampere_energy.fit.rows import CONTEXT_POWER, Mode, Rows
 
 if TYPE_CHECKING:
     from ampere_energy.fit.nets import NetFit
@@ -63,18 +63,18 @@ class Posterior:
     def __init__(self, fit: NetFit) -> None:
         self.fit = fit
         self.rows = rows = Rows(fit.subjects, fit.observations, fit.time, fit.energy, fit.slow)
-        mode = Mode(rows, fit.time_hyper, fit.power, fit.own, fit.scatter, fit.follows)
+        mode = Mode(rows, fit.time_hyper, fit.power, fit.beside, fit.follows)
         timed, metered, factor, alpha = mode.timed, mode.metered, mode.factor, mode.alpha
-        self.context_var = CONTEXT_TIME**2 + fit.own[0] ** 2, CONTEXT_POWER**2 + fit.own[1] ** 2
+        self.context_var = fit.together**2 + fit.own[0] ** 2, CONTEXT_POWER**2 + fit.own[1] ** 2
         self.factor, self.alpha = factor, alpha
         self.timed, self.metered = timed, metered
         self.toward_g, self.toward_p = timed.T @ alpha, metered.T @ alpha
         w = rows.company * alpha
         self.inverse_factor = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
         self.half_timed, self.half_metered = self.inverse_factor @ timed, self.inverse_factor @ metered
-        self.half_context = self.inverse_factor @ (rows.company * CONTEXT_TIME**2)
+        self.half_context = self.inverse_factor @ (rows.company * fit.together**2)
         self.half_power = self.inverse_factor @ (rows.company * rows.is_energy * CONTEXT_POWER**2)
-        self.context_time, self.context_power = CONTEXT_TIME**2 * w.sum(), CONTEXT_POWER**2 * w[rows.is_energy].sum()
+        self.context_time, self.context_power = fit.together**2 * w.sum(), CONTEXT_POWER**2 * w[rows.is_energy].sum()
 
     def posterior(self, nets: Sequence[Net]) -> Array:
         """See `NetFit.posterior`."""
@@ -95,7 +95,7 @@ class Posterior:
             p[mine] = cross[1][w] @ self.toward_p[theirs]
         shares, _ = asked.linearised(g, p, fit.follows)
         timed, metered = asked.following(shares, fit.follows), shares * asked.is_energy[:, None]
-        within, toward = asked.context(asked, fit.own), asked.context(data, fit.own)
+        within, toward = (asked.context(rows, fit.own, fit.together) for rows in (asked, data))
         for part, (own, their) in enumerate(((timed, self.timed), (metered, self.metered))):
             for w, (mine, theirs) in enumerate(zip(asked.spans, data.spans, strict=True)):
                 prior = covariance(*residuals[part][w], Pair(asked.sites[w], asked.sites[w]))
@@ -299,7 +299,7 @@ class Posterior:
                     prior[count + i, count + j] = between(*fit.power[work], a, b)[0]
         prior[-2, -2], prior[-1, -1] = self.context_var
         same = self._measured(kinds, points)[0]
-        cross[-2] = rows.company * (CONTEXT_TIME**2 + same * fit.own[0] ** 2)
+        cross[-2] = rows.company * (fit.together**2 + same * fit.own[0] ** 2)
         cross[-1] = rows.company * rows.is_energy * (CONTEXT_POWER**2 + same * fit.own[1] ** 2)
         known = solve_triangular(self.factor, cross.T, lower=True)
         half = np.linalg.cholesky(prior - known.T @ known + 1e-12 * np.eye(len(prior)))

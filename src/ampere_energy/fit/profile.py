@@ -20,7 +20,6 @@ from ampere_energy.fit.file import AGAIN, SCHEMA, contents, read
 from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.references import PER_KIND, Reference
-from ampere_energy.fit.rows import CONTEXT_TIME
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
 from ampere_energy.model.blocks import Kind, Point
 from ampere_energy.model.training import Training
@@ -261,5 +260,5 @@ def _check_nets(nets: NetFit) -> None:
     with np.errstate(all="ignore"):
         norm = float(np.linalg.norm(nets.joint.factor.T @ nets.joint.alpha))
     # No residual g(x) exceeds √k(x, x) · ‖g‖, and ‖g‖² ≤ αᵀ K α: the exponentials below stay far from overflow.
-    if not math.sqrt(widest + CONTEXT_TIME**2) * norm <= _FARTHEST:
+    if not math.sqrt(widest + nets.together**2) * norm <= _FARTHEST:
         raise ValueError("its observations contradict its hyperparameters beyond any doubt")

@@ -88,7 +88,25 @@ class Round:
             by_chance = self.rules.rule is not Rule.VARIANCE
             chosen = draw.sample(fitting, min(count, len(fitting))) if by_chance else widest(self.known, fitting, count)
         asked = (*first, *(requests[offer.net, offer.metered] for offer in chosen))
+        if self.scope.itself is not None:
+            asked = self._with_itself(asked, chosen)
         return Chosen(asked, range(len(first), len(first) + looks))
+
+    def _with_itself(self, asked: Sequence[Request], chosen: Sequence[Offer]) -> tuple[Request, ...]:
+        """Half of the time is for the model itself, whose cost nothing else tells as well."""
+        assert self.scope.itself is not None
+        net = self.scope.member(())
+        if net in self._failed:
+            return tuple(asked)
+        itself, [offer] = Request(self.scope.itself, itself=True), self.offers([(net, True)])
+        found, blocks_s = [itself], 0.0
+        for request, block in zip(asked, chosen, strict=True):
+            if blocks_s >= offer.cost_s:
+                found, blocks_s = [*found, itself], 0.0
+            found.append(request)
+            blocks_s += block.cost_s
+        found += [itself] * (self.length - len(found))  # a short round would end the campaign, whatever its budget
+        return tuple(found[: self.length])
 
     def _telling(self, offers: Sequence[Offer], even: Requests, small: Requests, count: int) -> list[Offer]:
         """What tells most: a part of it of round members, a part of all widths of small kinds."""
@@ -149,8 +167,6 @@ class Round:
         for which, widths in members:
             if (whole := self.scope.whole(widths, which)) is not None:
                 requests[self.scope.member(widths, which), True] = Request(self.scope.captured(whole))
-        if self.scope.itself is not None:
-            requests[self.scope.member(()), True] = Request(self.scope.itself)
         again = not self.scope.varied  # the same few networks are all there is: one more look at each tells more
         left = {asked: request for asked, request in requests.items() if asked[0] not in self._failed}
         return left if again else {asked: request for asked, request in left.items() if asked not in self._taken}

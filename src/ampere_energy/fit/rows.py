@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,16 @@ here are then the priors' medians.
 """
 _MODE_STEPS = 3
 _JITTER = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Unshared:
+    """What rows have beside their blocks' residuals: context and noise (see `NetFit`)."""
+
+    own: tuple[float, float]
+    together: float
+    scatter: Array
+    steadier: float
 
 
 def scatter_of(noise: tuple[float, float], carried: float) -> Array:
@@ -69,8 +80,9 @@ class Rows:
         self.row = np.array([r for r, _ in entries])
         self._atom = np.array([a for _, a in entries])
         self._mean = np.where(self.is_energy[self.row], means[True][self._atom], means[False][self._atom])
-        together = np.array([1 if observations[n].apart else len(observations[n].blocks) for n in self.net])
-        self.company = (together - 1) / together
+        fed = np.array([1 if observations[n].apart else len(observations[n].blocks) for n in self.net])
+        self.company = (fed - 1) / fed
+        self.long = np.array([observations[n].long for n in self.net])
         identity = {net: i for i, net in enumerate(dict.fromkeys(o.blocks for o in observations))}
         self.identity = np.array([identity[observations[n].blocks] for n in self.net])
 
@@ -103,16 +115,22 @@ class Rows:
         explained = np.bincount(self.row, shares * residual, minlength=len(self.net))
         return weights, self.log_values - np.log(totals) + explained
 
-    def context(self, other: Rows, own: tuple[float, float]) -> Array:
-        """The covariance of the rows' contexts with another's; `own` are the deviations that are each network's own."""
+    def context(self, other: Rows, own: tuple[float, float], together: float) -> Array:
+        """The covariance of the rows' contexts with another's.
+
+        Args:
+            other: the other rows.
+            own: the deviations, in time and in power, that are each network's own …
+            together: … and that in time which all networks have in common.
+        """
         names = {
             net: i for i, net in enumerate(dict.fromkeys(o.blocks for o in (*self.observations, *other.observations)))
         }
         mine, others = (np.array([names[r.observations[n].blocks] for n in r.net]) for r in (self, other))
         same = np.equal(mine[:, None], others[None, :])
-        together = CONTEXT_TIME**2 + own[0] ** 2 * same
+        time = together**2 + own[0] ** 2 * same
         power = (CONTEXT_POWER**2 + own[1] ** 2 * same) * (self.is_energy[:, None] & other.is_energy[None, :])
-        return np.asarray(self.company[:, None] * other.company[None, :] * (together + power))
+        return np.asarray(self.company[:, None] * other.company[None, :] * (time + power))
 
     def covariance(self, blocks: Sequence[Array], shares: Array) -> Array:
         """Σ ω K ωᵀ over the works, for covariances of each work's own blocks."""
@@ -121,12 +139,16 @@ class Rows:
             total += shares[:, span] @ block @ shares[:, span].T
         return total
 
-    def noise(self, scatter: Array) -> Array:
+    def noise(self, scatter: Array, steadier: float) -> Array:
         """The rows' noise, and what the time and the energy of one measurement have of it in common."""
-        energies = np.flatnonzero(self.is_energy)
-        total = np.diag(self.errors**2 + np.where(self.is_energy, scatter[1, 1], scatter[0, 0]) + _JITTER)
-        total[energies, self.net[energies]] = total[self.net[energies], energies] = scatter[0, 1]
+        energies, share = np.flatnonzero(self.is_energy), np.where(self.long, steadier**2, 1.0)
+        total = np.diag(self.errors**2 + share * np.where(self.is_energy, scatter[1, 1], scatter[0, 0]) + _JITTER)
+        total[energies, self.net[energies]] = total[self.net[energies], energies] = share[energies] * scatter[0, 1]
         return total
+
+    def unshared(self, beside: Unshared) -> Array:
+        """The covariance of what rows have beside their blocks' residuals."""
+        return self.context(self, beside.own, beside.together) + self.noise(beside.scatter, beside.steadier)
 
 
 class Mode:
@@ -145,15 +167,14 @@ class Mode:
         rows: Rows,
         time_hyper: Sequence[Hyper],
         power: Sequence[tuple[Sequence[Component], Hyper]],
-        own: tuple[float, float],
-        scatter: Array,
+        beside: Unshared,
         follows: Sequence[float],
     ) -> None:
         pairs = [Pair(sites, sites) for sites in rows.sites]
         self.rows, self._follows = rows, follows
         self._time = [covariance(TIME, hyper, pair) for hyper, pair in zip(time_hyper, pairs, strict=True)]
         self._power = [covariance(*of_power, pair) for of_power, pair in zip(power, pairs, strict=True)]
-        known = rows.context(rows, own) + rows.noise(scatter)
+        known = rows.unshared(beside)
         g, p = np.zeros(len(rows.atoms)), np.zeros(len(rows.atoms))
         alone = np.flatnonzero(np.bincount(rows.row) == 1)
         # Of a block alone the logarithm is linear; sums are linearised where the blocks alone say that they are.

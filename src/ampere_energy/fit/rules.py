@@ -27,10 +27,11 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """A network to train: metered, or only timed."""
+    """A network to train: metered, or only timed; `itself` where it is the very model that is asked about."""
 
     workload: Workload
     metered: bool = True
+    itself: bool = False
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def whole(fit: NetFit, found: Prediction, host_s: Array, host_std_s: Array) -> S
     """Whole steps from what the device does, and from how long the host takes to issue one."""
     busy_s, busy_j = found.time_s, found.energy_j
     if fit.host is None or fit.idle_w is None:
-        wall_s, energy_j, spread = busy_s, busy_j, np.sqrt(found.energy_var + fit.scatter[1, 1])
+        wall_s, energy_j, spread = busy_s, busy_j, np.sqrt(found.energy_var + fit.repeats_var)
         waits = np.zeros_like(busy_s)
     else:
         device_s = busy_s + fit.host.gap_s
@@ -75,7 +75,7 @@ def whole(fit: NetFit, found: Prediction, host_s: Array, host_std_s: Array) -> S
         energy_j = busy_j + fit.idle_w * np.maximum(wall_s - busy_s, 0.0)
         by_time = -fit.idle_w * waits * busy_s  # dE/dlog d
         by_host = fit.idle_w * waits * scatter
-        variance = busy_j**2 * (found.energy_var + fit.scatter[1, 1]) + by_time**2 * found.time_var
+        variance = busy_j**2 * (found.energy_var + fit.repeats_var) + by_time**2 * found.time_var
         variance += 2 * busy_j * by_time * found.joint_var + by_host**2
         spread = np.sqrt(np.maximum(variance, 0.0)) / energy_j
     if not all(np.isfinite(part).all() for part in (energy_j, wall_s, spread, found.block_energy_j)):

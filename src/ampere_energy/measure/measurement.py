@@ -234,6 +234,11 @@ def point_of(meter: MeterInfo) -> Procedure:
     return replace(POINT, windows=1, ticks=2, warm_up_s=0.8, brisk=True) if meter.tick_s else POINT
 
 
+def whole_of(meter: MeterInfo) -> Procedure:
+    """How a campaign measures the model that it is about: a new process takes seconds, so its windows may be longer."""
+    return replace(point_of(meter), ticks=5, warm_up_s=1.0) if meter.tick_s else replace(POINT, window_s=0.6)
+
+
 def energies(windows: Sequence[Window]) -> list[float]:
     """Joules per step of each window."""
     return [w.energy_j / w.iterations for w in windows]
