@@ -108,16 +108,16 @@ class Loop:
             [*command, *(["--threads", "1"] if device == "cpu" else [])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
         )  # fmt: skip
-        self._ready = False
+
+    def ready(self) -> None:
+        """Waits until the first steps were trained."""
+        assert self._answer().get("ready"), f"{self._model.factory} does not train"
 
     def run(self, seconds: float) -> tuple[float, float]:
         """Joules and seconds a step over some seconds.
 
         As a card's counter has them, or as the modelled meter counts them: processor seconds × watts.
         """
-        if not self._ready:
-            self._ready = bool(self._answer().get("ready"))
-            assert self._ready, f"{self._model.factory} does not train"
         assert self._process.stdin is not None
         self._process.stdin.write(f"run {seconds}\n")
         self._process.stdin.flush()
@@ -268,6 +268,8 @@ def running(model: Model, settings: Sequence[Mapping[str, int]], name: str = "cp
         ]
         opened = open_device("cpu", meter=f"cputime:{WATTS:g}", threads=1) if on_cpu else open_device(name)
         device = stack.enter_context(contextlib.closing(opened))
+        for loop in (loop for own in loops for loop in own):
+            loop.ready()  # what starts beside a campaign would slow it down
         yield Interleaved(device, loops, *((WINDOW_S, _EVERY_S) if on_cpu else (CARD_WINDOW_S, _CARD_EVERY_S)))
 
 
