@@ -38,6 +38,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 
 WARM_UP_STEPS = 3
+SETTLES_S = 0.3
 CARD_SETTLES_S = 0.5
 LEAST_STEPS = 3
 
@@ -129,6 +130,11 @@ class Training:
         """Trains for about `seconds`, and for three steps at least."""
         if self.device == "cuda":
             return self._run_on_card(seconds)
+        begun = time.perf_counter()
+        while (
+            time.perf_counter() - begun < SETTLES_S
+        ):  # after a sleep, caches are cold
+            self.step()
         start = time.time()
         wall, cpu = time.perf_counter(), time.process_time()
         steps = 0

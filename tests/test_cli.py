@@ -482,7 +482,7 @@ SIM = ("--profile", "sim.json")
         (("measure", "lenet5", "--device", "cuda", "--meter", "cputime"), 3, "torch sees no CUDA device"),
         (("measure", "lenet5", "--meter", "psychic"), 3, "no meter is called 'psychic'"),
         (("measure", "lenet5", "--meter", "rapl", "--watts-per-core", "5"), 2, "give one of them"),
-        (("evaluate", "mine.py:mine", "--profile", "sim.json"), 2, "evaluate takes a family"),
+        (("evaluate", "mine.py:mine", "--profile", "sim.json"), 2, "has no members to draw; give values of its"),
         (("evaluate", "cnn5", "--profile", "sim.json"), 4, "run ampere profile cnn5 --device simulated"),
         (("estimate", "lenet5", "--profile", "."), 2, ". is a folder"),
         (("profile", "cnn5", "--device", "simulated", "--out", "sim.json", "--resume"), 2, "is a profile of lenet5"),

@@ -23,7 +23,7 @@ from ampere_energy.measure.step import training_step
 from ampere_energy.model.blocks import Block, Fragment, Kind, ModelSpec, Role
 from ampere_energy.model.build import build
 from ampere_energy.model.objective import tensors_in
-from ampere_energy.model.parse import parse
+from ampere_energy.model.parse import parse, parts
 from ampere_energy.model.program import Source
 from ampere_energy.model.rebuild import Rebuilt
 from ampere_energy.model.training import Mode
@@ -150,6 +150,14 @@ def test_recipes_give_what_they_say(name: str) -> None:
             assert tuple(out.shape[1:]) == block.gives
     last = spec.blocks[-1]
     assert last.kind.role is Role.OUTPUT or last.gives == ()  # the loss
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_recorded_as_one_piece_is_cut_into_the_same_blocks(name: str) -> None:
+    spec = parsed(name)
+    assert spec.recorded is not None
+    assert spec.recorded.program.whole
+    assert [(b.kind, b.point) for b in parts(spec.recorded)] == [(b.kind, b.point) for b in spec.blocks]
 
 
 @pytest.mark.parametrize("name", MODELS)

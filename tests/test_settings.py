@@ -21,7 +21,7 @@ from test_cli import ampere, answer
 SOURCE = Path(__file__).parents[1] / "src"
 UNUSUAL = ("--optimizer", "adam", "--precision", "bf16", "--channels-last", "--accumulate", "2", "--mode", "graph")
 PUBLIC = {
-    "AmpereError", "CoverageError", "DeviceError", "Estimate", "FileError", "MeterError", "Mode", "ModelError",
+    "AmpereError", "Axis", "CoverageError", "DeviceError", "Estimate", "FileError", "MeterError", "Mode", "ModelError",
     "Optimizer", "Precision", "Profile", "Pruned", "RequestError", "Rules", "Training", "WidthError", "WorkerError",
     "energy_objective", "estimate", "estimate_many", "load", "load_pruned", "parse", "profile", "prunable", "prune",
     "search", "space_of",

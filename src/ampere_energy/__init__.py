@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ampere_energy.fit.profile import Profile
     from ampere_energy.fit.rules import Rules
     from ampere_energy.model.parse import parse
+    from ampere_energy.model.structures import Axis
     from ampere_energy.model.training import Mode, Optimizer, Precision, Training
     from ampere_energy.predict.estimate import Estimate, estimate
     from ampere_energy.predict.many import estimate_many
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "AmpereError",
+    "Axis",
     "CoverageError",
     "DeviceError",
     "Estimate",
@@ -75,6 +77,7 @@ __all__ = [
 
 _HOMES = {
     "AmpereError": "ampere_energy.errors",
+    "Axis": "ampere_energy.model.structures",
     "CoverageError": "ampere_energy.errors",
     "DeviceError": "ampere_energy.errors",
     "Estimate": "ampere_energy.predict.estimate",

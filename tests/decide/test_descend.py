@@ -12,6 +12,7 @@ from ampere_energy.decide.space import Space, space_of
 from ampere_energy.errors import RequestError
 from ampere_energy.fit.profile import Profile
 from ampere_energy.model.source import ModelRef, model_ref
+from ampere_energy.model.structures import Axis
 from ampere_energy.model.variants import WidthRange
 
 
@@ -78,3 +79,27 @@ def test_limits_that_cannot_be_met_say_how_near_one_comes(small: Profile) -> Non
         descend(space, lambda ref: math.nan, budget_j=1.0)
     with pytest.raises(RequestError, match="a budget of -1 J"):
         descend(space, budget_j=-1.0)
+
+
+def test_arguments_of_a_factory_are_descended_in_every_structure(
+    factory: str, varied: Profile, axes: tuple[Axis, ...]
+) -> None:
+    space = space_of(factory, [varied], axes=axes)
+    refs, parameters = list(space.members()), proxy(space, "params")
+    energies, scores = space.estimate(refs).energy_j, np.array([parameters(ref) for ref in refs])
+    budget_j = float(np.median(energies))
+    ended = descend(space, budget_j=budget_j)
+    assert ended.member.energy_j <= budget_j
+    assert ended.member.score >= 0.97 * scores[energies <= budget_j].max()
+    assert ended.member.ref.names == ("depth", "kernel", "width", "hidden")
+    assert len(ended.continuous) == 2, "width and hidden"
+    with pytest.raises(RequestError, match="the cheapest found, with depth=1,kernel=3,width=8,hidden=4, costs"):
+        descend(space, budget_j=1e-9)
+
+
+def test_values_between_which_there_is_no_even_step_have_no_gradient(factory: str, varied: Profile) -> None:
+    uneven = space_of(factory, [varied], axes=[Axis("width", (8, 16, 32)), Axis("hidden", (8,))])
+    with pytest.raises(RequestError, match="width=8,16,32 along gradients; give evenly spaced values"):
+        descend(uneven, budget_j=1.0)
+    depths = space_of(factory, [varied], axes=[Axis("depth", (1, 2, 4))])
+    assert descend(depths, budget_j=1e9).member.ref.widths == (4,)

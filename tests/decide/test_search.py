@@ -21,6 +21,7 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Rules
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, instantiate
+from ampere_energy.model.structures import Axis
 from ampere_energy.model.variants import WidthRange
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "optuna_energy.py"
@@ -179,3 +180,21 @@ def test_an_energy_objective_takes_the_upper_end_or_guesses(small: Profile) -> N
     guess = ampere_energy.energy_objective(small, shape, approximate=True)(model)
     high = ampere_energy.energy_objective(small, shape, approximate=True, upper=True)(model)
     assert 0 < guess < high
+
+
+def test_a_study_of_a_factory_calls_its_arguments_by_name_and_is_of_their_values(
+    factory: str, varied: Profile, tmp_path: Path
+) -> None:
+    storage = f"sqlite:///{tmp_path}/search.db"
+    wide, narrow = (
+        space_of(factory, [varied], axes=[Axis("kernel", (3, 5)), Axis("depth", d)]) for d in ((1, 2), (1,))
+    )
+
+    def deep(ref: ModelRef) -> float:
+        return float(len(instantiate(ref)))
+
+    found = search(wide, deep, trials=10, storage=storage)
+    assert [set(trial.params) for trial in found.study.trials] == [{"depth", "kernel"}] * 4
+    assert {m.score for m in found.front if m.ref.widths[m.ref.names.index("depth")] == 2} == {11.0}
+    with pytest.raises(RequestError, match="was made with other arguments"):
+        search(narrow, deep, trials=10, storage=storage)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ampere_energy.arguments import axis_of
 from ampere_energy.errors import CoverageError, ModelError, RequestError
 from ampere_energy.fit.campaign import profile
 from ampere_energy.fit.merge import merged
@@ -32,6 +33,10 @@ def net(width: int = 16, depth: int = 2, kernel: int = 3):
 def attends(width: int = 32, heads: int = 4):
     layer = nn.TransformerEncoderLayer(width, heads, 2 * width, batch_first=True)
     return nn.Sequential(nn.Linear(8, width), layer, nn.Linear(width, 3)), torch.randn(4, 6, 8)
+
+def halves(width: int = 32, halved: int = 2):
+    hidden = width // 16 if halved == 2 else width
+    return nn.Sequential(nn.Linear(8, hidden), nn.ReLU(), nn.Linear(hidden, 3)), torch.randn(4, 8)
 """
 AXES = [Axis("width", (8, 16, 24, 32)), Axis("depth", (1, 2, 3)), Axis("kernel", (3, 5))]
 
@@ -61,6 +66,21 @@ def test_widths_are_followed_and_other_arguments_make_structures(factories: Path
 def test_a_width_that_must_be_a_multiple_of_something_is_one_all_the_same(factories: Path) -> None:
     spec = parse_ref(model_ref(f"{factories}:attends", widths=(48,), names=("width",)))
     assert {place for followed in spec.follows for place, _ in followed} == {0}
+
+
+def test_a_width_that_one_structure_does_not_follow_makes_structures(factories: Path) -> None:
+    ref, axes = model_ref(f"{factories}:halves"), [Axis("width", (16, 32)), Axis("halved", (1, 2))]
+    for ordered in (axes, [axes[0], Axis("halved", (1, 2, 3))]):
+        found = structures(ref, ordered, parse_ref)
+        assert len(found) == 2 * len(ordered[1].values)
+        assert len({structure.ref for structure in found}) == len(found)
+
+
+def test_axes_are_told_as_they_are_typed() -> None:
+    told = [str(Axis("width", values)) for values in ((16, 24, 32, 40), (2, 3, 4, 5), (3, 5), (3, 5, 9, 11), (7,))]
+    assert told == ["width=16:40:8", "width=2:5", "width=3,5", "width=3,5,9,11", "width=7"]
+    assert all(axis_of(text) == Axis("width", axis_of(text).values) for text in told)
+    assert axis_of(told[0]).values == (16, 24, 32, 40)
 
 
 def test_one_campaign_knows_networks_of_every_structure(factories: Path) -> None:

@@ -99,7 +99,7 @@ def test_other_settings_and_methods_are_no_candidates(at_64: Profile) -> None:
     other = replace(spec(64), training=Training(64, Optimizer.ADAM))
     assert nearest(other, [Candidate("sgd", lambda: at_64)]) is None
     assert nearest(other, []) is None
-    with pytest.raises(CoverageError, match="with adam"):
+    with pytest.raises(CoverageError, match="with --optimizer sgd, you asked for adam"):
         estimate(other, at_64, approximate=True, there=spec(64))
 
 
@@ -170,7 +170,7 @@ def test_without_its_blocks_at_the_profiles_batch_all_are_guessed(
     assert other_blocks == blind
     with pytest.raises(CoverageError, match="other blocks at batch 64"):
         estimate(spec(96), at_64, there=mixed(64))
-    with pytest.raises(CoverageError, match="the model trains at batch 96"):
+    with pytest.raises(CoverageError, match="at batch 64, you asked for 96"):
         estimate(spec(96), at_64)
 
 

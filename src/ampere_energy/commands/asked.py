@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ampere_energy.arguments import arguments_of, inputs_of, inputs_text, positive
+from ampere_energy.arguments import arguments_of, axis_of, inputs_of, inputs_text, positive
 from ampere_energy.collection import new_name
 from ampere_energy.commands.output import err, say
 from ampere_energy.commands.settings import Given, mending
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ampere_energy.measure.devices import Device
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
+    from ampere_energy.model.structures import Axis
     from ampere_energy.model.training import Training
     from ampere_energy.model.variants import WidthRange
     from ampere_energy.predict.lacking import Known
@@ -39,6 +40,28 @@ def ref_of(model: str, input: list[str] | None, widths: str, training: Training,
     shape, inputs = inputs_of(input or [])
     names, values = arguments_of(widths)
     return model_ref(model, widths=values, input=shape, inputs=inputs, training=training, names=names, step=step)
+
+
+def axes_of(model: str, vary: Sequence[str], widths: str = "", width_step: int = 1) -> list[Axis]:
+    """The arguments of a factory that `--vary` names, with their values; refused of a family, and beside widths."""
+    axes = [axis_of(text) for text in vary]
+    if axes and widths:
+        raise RequestError(f"--vary {axes[0]} with --widths {widths}", "give values of every argument by --vary alone")
+    if axes and width_step != 1:
+        raise RequestError(
+            f"--vary {axes[0]} with --width-step {width_step}", "give the step with the values, as width=16:64:8"
+        )
+    if axes and ":" not in model:
+        raise RequestError(
+            f"--vary {axes[0]} with {model}", "vary the arguments of a factory of your own; of a family leave it out"
+        )
+    return axes
+
+
+def covering_command(ref: ModelRef, axes: Sequence[Axis], learnt: Profile, profile: str) -> str:
+    """The command that makes a profile which covers a model, or a factory over some values of its arguments."""
+    more = [word for axis in axes for word in ("--vary", str(axis))]
+    return profile_command(replace(ref, names=(), widths=()) if axes else ref, learnt, profile, more)
 
 
 def spec_of(ref: ModelRef) -> ModelSpec:
@@ -187,9 +210,7 @@ def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence
     words = ["ampere", "profile", ref.source, "--device", device]
     for text in inputs_text(ref):
         words += ["--input", text]
-    if ref.widths:
-        values = [f"{n}={w}" for n, w in zip(ref.names, ref.widths, strict=True)] if ref.names else ref.widths
-        words += ["--widths", ",".join(map(str, values))]
+    words += ["--widths", ref.arguments] if ref.widths else []
     training = ref.training
     words += ["--optimizer", training.optimizer, "--mode", training.mode]
     words += ["--precision", training.precision] if training.precision != "fp32" else []

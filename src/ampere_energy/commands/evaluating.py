@@ -1,8 +1,10 @@
-"""`ampere evaluate`: unseen members of a family, predicted and measured, now or as recorded."""
+"""`ampere evaluate`: unseen members of a family, or models of a factory, predicted and measured, now or as recorded."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +14,7 @@ import typer
 from ampere_energy.arguments import choice, numbers, positive, seconds
 from ampere_energy.collection import load_profile
 from ampere_energy.commands import STARTED_S
-from ampere_energy.commands.asked import busy_words, can_run, device_of, profile_command, ref_of
+from ampere_energy.commands.asked import axes_of, busy_words, can_run, covering_command, device_of, ref_of
 from ampere_energy.commands.options import (
     AsJson,
     Input,
@@ -22,14 +24,19 @@ from ampere_energy.commands.options import (
     OptimizerOrSame,
     PrecisionOrSame,
     Threads,
+    Vary,
     Watts,
     WidthStep,
 )
 from ampere_energy.commands.output import err, say, show, write
-from ampere_energy.commands.settings import Given, agreeing, given
+from ampere_energy.commands.settings import agreeing, given
 from ampere_energy.errors import CoverageError, FileError, RequestError
 
 if TYPE_CHECKING:
+    from ampere_energy.fit.profile import Profile
+    from ampere_energy.model.blocks import ModelSpec
+    from ampere_energy.model.source import ModelRef
+    from ampere_energy.model.structures import Axis
     from ampere_energy.model.training import Training
     from ampere_energy.predict.evaluate import Trials
     from ampere_energy.predict.experiment import Experiment
@@ -37,7 +44,11 @@ if TYPE_CHECKING:
 
 def evaluate(
     family_name: Annotated[
-        str, typer.Argument(metavar="FAMILY", help="A built-in family; with --recorded also all of them: all.")
+        str,
+        typer.Argument(
+            metavar="FAMILY",
+            help="A built-in family, or a factory with --vary; with --recorded also all families: all.",
+        ),
     ],
     profile: Annotated[str, typer.Option("--profile", help="A profile's name or file, to be tried here.")] = "",
     recorded: Annotated[Path | None, typer.Option(help="Score what was recorded in this folder; no hardware.")] = None,
@@ -46,6 +57,7 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Another seed draws other members.")] = 0,
     input: Input = None,
     width_step: WidthStep = 1,
+    vary: Vary = None,
     level: Level = 0.9,
     device: Annotated[str, typer.Option("--device", help="Of --record: cpu, cuda or simulated[:NOISE].")] = "cpu",
     optimizer: OptimizerOrSame = "",
@@ -63,11 +75,20 @@ def evaluate(
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predicts unseen members of a family, measures them, and compares AMPERE with other methods."""
+    """Predicts unseen members of a family, or models of a factory, measures them, and compares AMPERE with others."""
     if sum(given is not None for given in (profile or None, recorded, record)) != 1:
         raise RequestError("evaluate needs one of --profile, --recorded and --record", "give one of them")
-    if ":" in family_name:
-        raise RequestError(f"{family_name} has no members to draw", "evaluate takes a family; see ampere models")
+    axes = axes_of(family_name, vary or (), width_step=width_step)
+    if ":" in family_name and not profile:
+        raise RequestError(
+            f"{family_name} with {'--recorded' if recorded else '--record'}",
+            "records are of families: try a factory with --profile and --vary, or see ampere models",
+        )
+    if ":" in family_name and not axes:
+        raise RequestError(
+            f"{family_name} has no members to draw",
+            "give values of its arguments, as --vary width=16:64:8 --vary depth=2:6, or a family; see ampere models",
+        )
     positive(models, "--models")
     wanted = given(optimizer, mode, precision)
     if recorded is not None:
@@ -77,7 +98,14 @@ def evaluate(
         asked = _asked(family_name, wanted.usual, models, seed, input, width_step, budget)
         sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
     else:
-        sets = [_tried(family_name, profile, wanted, models, seed, input, width_step, level)]
+        learnt = load_profile(profile)
+        agreeing(learnt, wanted)
+        whole = ref_of(family_name, input or _usual_input(family_name, learnt), "", learnt.training)
+        try:
+            drawn = _drawn(whole, axes, learnt, models, seed, width_step)
+            sets = [_tried(*drawn, learnt, level)]
+        except CoverageError as error:
+            raise CoverageError(error.what, f"run {covering_command(whole, axes, learnt, profile)}") from error
     from ampere_energy.show.plainly import evaluation_json
     from ampere_energy.show.tables import evaluation_table
 
@@ -162,39 +190,44 @@ def _recorded_now(
     return rescore(load(folder), level=level)
 
 
-def _tried(
-    family_name: str,
-    profile: str,
-    wanted: Given,
-    models: int,
-    seed: int,
-    input: list[str] | None,
-    width_step: int,
-    level: float,
-) -> Trials:
-    """A profile tried on members that are measured now."""
+def _usual_input(family_name: str, learnt: Profile) -> list[str]:
+    """A family's usual input at the profile's batch; a factory may tell its own."""
     from ampere_energy.model.zoo.families import family as find_family
 
-    family = find_family(family_name).aligned(width_step)
-    learnt = load_profile(profile)
-    agreeing(learnt, wanted)
-    shape = input or [",".join(map(str, (learnt.training.batch, *family.input[1:])))]
-    drawn = [",".join(map(str, widths)) for widths in family.sample(models, seed)]
-    members = [ref_of(family_name, shape, widths, learnt.training) for widths in drawn]
+    if ":" in family_name:
+        return []
+    return [",".join(map(str, (learnt.training.batch, *find_family(family_name).input[1:])))]
+
+
+def _drawn(
+    whole: ModelRef, axes: Sequence[Axis], learnt: Profile, models: int, seed: int, width_step: int
+) -> tuple[list[ModelRef], list[ModelSpec] | None]:
+    """Random members of a family, or of a factory over values of its arguments with their blocks, each once."""
+    from ampere_energy.decide.space import space_of
+    from ampere_energy.model.zoo.families import FAMILIES
+
+    if not axes:
+        family = FAMILIES[whole.source].aligned(width_step)
+        return [replace(whole, widths=widths) for widths in family.sample(models, seed)], None
+    with err.status(f"reading {whole.source}"), contextlib.redirect_stdout(sys.stderr):
+        space = space_of(whole.source, [learnt], axes=axes, example=whole)
+    members = space.sample(models, seed)
+    return members, [space.spec(member) for member in members]
+
+
+def _tried(members: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learnt: Profile, level: float) -> Trials:
+    """A profile tried on members that are measured now."""
     from ampere_energy.measure.devices import reopen
     from ampere_energy.predict.evaluate import evaluate as run
 
     if busy := busy_words(learnt.device.name):
         say(busy)
-    with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status(f"measuring {models}") as status:
+    count = len(members)
+    with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status(f"measuring {count}") as status:
 
         def observe(done: int) -> None:
-            status.update(f"measured {done} of {2 * models}")
+            status.update(f"measured {done} of {2 * count}")
             if not err.is_terminal:
-                say(f"measured {done} of {2 * models}")
+                say(f"measured {done} of {2 * count}")
 
-        try:
-            return run(members, learnt, device, level=level, observe=observe)
-        except CoverageError as error:
-            largest = ref_of(family_name, shape, "", learnt.training)
-            raise CoverageError(error.what, f"run {profile_command(largest, learnt, profile)}") from error
+        return run(members, learnt, device, specs=specs, level=level, observe=observe)

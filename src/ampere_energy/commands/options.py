@@ -18,6 +18,14 @@ Input = Annotated[
 Widths = Annotated[
     str, typer.Option(help="A family's widths: 6,16,120,84. For a factory, its arguments: 32,3 or width=32,depth=3.")
 ]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="NAME=VALUES",
+        help="Of a factory: an argument and its values: width=16:64:8, depth=2:6 or kernel=3,5,7 (give several).",
+    ),
+]
 OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
 PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, or bf16 and fp16 by autocast.")]
 ChannelsLast = Annotated[bool, typer.Option("--channels-last", help="Keep images with their channels innermost.")]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.arguments import axis_of, choice, positive, seconds, share
+from ampere_energy.arguments import choice, positive, seconds, share
 from ampere_energy.collection import default_name, prepare_log, profile_path
-from ampere_energy.commands.asked import busy_words, can_run, device_of, prunable_of, ref_of, spec_of
+from ampere_energy.commands.asked import axes_of, busy_words, can_run, device_of, prunable_of, ref_of, spec_of
 from ampere_energy.commands.options import (
     Accumulate,
     AsJson,
@@ -79,7 +79,10 @@ def profile(
         int | None,
         typer.Option(help="The most metered points of one kind [default: 16, or what --budget has room for]."),
     ] = None,
-    target: Annotated[str, typer.Option(help="Stop when members' 90 % intervals are within this share.")] = "5%",
+    target: Annotated[
+        str,
+        typer.Option(help="Stop when members' 90 % intervals are this narrow [default: 5%, with --budget 2%]."),
+    ] = "",
     rule: Annotated[str, typer.Option(help="What to measure next: guided, variance, random or members.")] = "guided",
     guide: Annotated[str, typer.Option(help="Of --method paper: whose variance guides, energy or time.")] = "energy",
     method: Annotated[str, typer.Option(help="ampere (blocks alone, fitted jointly) or paper.")] = "ampere",
@@ -102,14 +105,14 @@ def profile(
     log = path.with_suffix(".jsonl")
     from ampere_energy.fit.campaign import profile as run_campaign
     from ampere_energy.fit.profile import Quantity
-    from ampere_energy.fit.rules import Rule, Rules, Status
+    from ampere_energy.fit.rules import PRECISE, Rule, Rules, Status
     from ampere_energy.show.plainly import profile_json
     from ampere_energy.show.progress import CampaignDisplay
     from ampere_energy.show.tables import median_error, profile_table
 
     rules = Rules(
         points=points,
-        precision=share(target, "--target") or 0.05,
+        precision=share(target, "--target") if target else None,
         guide=choice(Quantity, guide, "--guide"),
         budget_s=seconds(budget),
         rule=choice(Rule, rule, "--rule"),
@@ -117,7 +120,7 @@ def profile(
     more: Sequence[Structure] = ()
     if prunable:
         ref, spec, ranges = prunable_of(ref, width_step)
-    elif axes := [axis_of(text) for text in vary or () if text]:
+    elif axes := axes_of(model, [text for text in vary or () if text], widths, width_step):
         first, *more = _structures(ref, axes)
         ref, spec, ranges = first.ref or ref, first.spec, list(first.ranges)
     else:
@@ -159,9 +162,9 @@ def profile(
         say(f"the fewest points that make a profile took {learnt.profile_s:.0f} s, more than the budget")
     if rules.budget_s is not None and learnt.complete and learnt.profile_s < 0.5 * rules.budget_s:
         say("the budget was not needed: intervals are within --target, or --points were measured")
-    if learnt.complete and reached and reached[-1] > rules.precision:
+    if learnt.complete and reached and reached[-1] > (rules.precision or PRECISE):
         say(
-            f"members' 90 % intervals reach {100 * reached[-1]:.0f} % either way, more than --target {target}; "
+            f"members' 90 % intervals reach {100 * reached[-1]:.0f} % either way, more than --target {target or '5%'}; "
             "give more --budget or --points, or measure while nothing else runs"
         )
     if not learnt.complete:
@@ -172,13 +175,7 @@ def profile(
 def _structures(ref: ModelRef, axes: Sequence[Axis]) -> list[Structure]:
     """Every structure of a factory over some values of its arguments; says how many there are."""
     from ampere_energy.model.structures import structures
-    from ampere_energy.model.zoo.families import FAMILIES
 
-    if ref.source in FAMILIES or ref.widths:
-        raise RequestError(
-            f"--vary {axes[0]} with {'--widths' if ref.widths else ref.source}",
-            "vary the named arguments of a factory of your own; of a family give --widths, its largest",
-        )
     found = structures(ref, axes, spec_of)
     kinds = {block.kind for structure in found for block in structure.spec.blocks}
     say(f"{len(found)} structure{'s' if len(found) > 1 else ''} of {ref.source}, {len(kinds)} kinds of blocks")

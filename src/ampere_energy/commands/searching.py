@@ -1,7 +1,9 @@
-"""`ampere search`: members of a family that are good, cheap and quick."""
+"""`ampere search`: members of a family, or models of a factory, that are good, cheap and quick."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +11,7 @@ import typer
 
 from ampere_energy.arguments import counted, joules, positive, width_ranges
 from ampere_energy.collection import is_bundle, load_profile
-from ampere_energy.commands.asked import SAME_CARD, chosen_from, profile_command, ref_of
+from ampere_energy.commands.asked import SAME_CARD, axes_of, chosen_from, covering_command, ref_of
 from ampere_energy.commands.options import (
     AccumulateOrSame,
     AsJson,
@@ -18,6 +20,7 @@ from ampere_energy.commands.options import (
     ModeOrSame,
     OptimizerOrSame,
     PrecisionOrSame,
+    Vary,
     WidthStep,
 )
 from ampere_energy.commands.output import err, say, show, write
@@ -27,7 +30,7 @@ from ampere_energy.errors import CoverageError, RequestError
 
 def search(
     model: Annotated[
-        str, typer.Argument(metavar="FAMILY", help="A built-in family, or a factory whose arguments are widths.")
+        str, typer.Argument(metavar="FAMILY", help="A built-in family, or a factory of whole-number arguments.")
     ],
     profile: Annotated[
         list[str],
@@ -43,6 +46,7 @@ def search(
         str, typer.Option(help="What each width may be: 8:64:8,8:128:8,… [default: all that is profiled].")
     ] = "",
     width_step: WidthStep = 1,
+    vary: Vary = None,
     input: Input = None,
     optimizer: OptimizerOrSame = "",
     mode: ModeOrSame = "",
@@ -74,7 +78,10 @@ def search(
     plot: Annotated[Path | None, typer.Option(help="Draw the front as an SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Looks for members of a family that are good, cheap and quick, by estimates: nothing is trained or measured."""
+    """Looks for members of a family, or models of a factory, that are good, cheap and quick, by estimates.
+
+    Nothing is trained or measured.
+    """
     allowed = joules(budget, "--budget")
     if not gradient and (allowed, at_least) != (None, None):
         raise RequestError("--budget or --at-least without --gradient", "add it, or leave the limit out")
@@ -89,13 +96,13 @@ def search(
     from ampere_energy.decide.search import PROXIES
     from ampere_energy.decide.search import search as run
     from ampere_energy.decide.space import space_of
-    from ampere_energy.model.source import find
+    from ampere_energy.model.source import find, spelt
     from ampere_energy.show.progress import counting
     from ampere_energy.show.search import descent_json, descent_table, found_json, found_plot, found_table
 
     score = find(objective, "function") if ":" in objective else objective
-    ranges = width_ranges(widths)
-    largest = ",".join(str(r.high) for r in ranges)
+    axes, ranges = axes_of(model, vary or (), widths, width_step), width_ranges(widths)
+    largest = spelt([axis.values[-1] for axis in axes] or [r.high for r in ranges], [axis.name for axis in axes])
     asked = given(optimizer, mode, precision, channels_last, accumulate)
     example = ref_of(model, input, largest, asked.usual)
     input_given = bool(input) or ":" in model
@@ -109,15 +116,17 @@ def search(
         else:
             learnt.append(load_profile(name))
             agreeing(learnt[-1], asked)
-    with err.status(f"reading {model}"):
+    with err.status(f"reading {model}"), contextlib.redirect_stdout(sys.stderr):
         like = example if input_given else None
         try:
-            space = space_of(example.source, learnt, ranges=ranges, step=width_step, example=like, samples=samples)
+            space = space_of(
+                example.source, learnt, ranges=ranges, axes=axes, step=width_step, example=like, samples=samples
+            )
         except CoverageError as error:
             if len(profile) > 1 or is_bundle(profile[0]):
                 raise  # which of them is to be made anew is not known here
             whole = as_profiled(example, learnt[0], bool(input), asked)
-            raise CoverageError(error.what, f"run {profile_command(whole, learnt[0], profile[0])}") from error
+            raise CoverageError(error.what, f"run {covering_command(whole, axes, learnt[0], profile[0])}") from error
     if gradient:
         budget_j = allowed.value if allowed else None
         with counting(err, "structures") as observe:

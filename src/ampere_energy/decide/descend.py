@@ -43,7 +43,7 @@ class Descent:
 
     Attributes:
         member: the best, at widths that may be chosen.
-        continuous: the widths before they were rounded …
+        continuous: the widths that blocks follow, before they were rounded …
         continuous_j: … and what these would cost.
         asked: how many members were scored.
     """
@@ -66,7 +66,7 @@ def descend(
     """The member with the best score within a budget, or the cheapest with a score.
 
     Args:
-        space: what to choose from; every setting and number of layers is tried.
+        space: what to choose from; every setting and structure is tried. Values of a width are evenly spaced.
         objective: as for `search`.
         budget_j: joules of the space's samples that must not be exceeded by the estimate …
         at_least: … or the score that must be reached.
@@ -80,6 +80,12 @@ def descend(
         raise RequestError("a gradient search needs one limit", "give a budget of joules or a score to reach")
     if budget_j is not None and not budget_j > 0:
         raise RequestError(f"a budget of {budget_j:g} J", "give a positive energy")
+    for axis in space.axes[space.counts :]:
+        if not axis.even:
+            raise RequestError(
+                f"{axis} along gradients",
+                "give evenly spaced values, such as width=16:64:8, or search without --gradient",
+            )
     score = proxy(space, objective) if isinstance(objective, str) else objective
     label, known = label_of(objective), dict[ModelRef, float]()
 
@@ -261,15 +267,16 @@ def _refuse_excess(problem: _Problem, widths: tuple[int, ...], budget_j: float |
     [(excess, _)] = problem.rank([widths])
     if excess <= 0:
         return
-    named = ",".join(map(str, widths))
+    nearest = problem.ref(widths)
+    named = f"with {nearest.arguments}" if nearest.names else f"of widths {nearest.arguments}"
     if budget_j is not None:
         least_j = budget_j * (1 + excess)
         raise RequestError(
-            f"no member was found within {budget_j:g} J: the cheapest found, of widths {named}, costs {least_j:.4g} J",
+            f"no member was found within {budget_j:g} J: the cheapest found, {named}, costs {least_j:.4g} J",
             "give a larger budget, or allow smaller widths",
         )
     assert at_least is not None
     raise RequestError(
-        f"no member was found with a score of {at_least:g}: the best, of widths {named}, has {at_least - excess:.6g}",
+        f"no member was found with a score of {at_least:g}: the best, {named}, has {at_least - excess:.6g}",
         "ask for less, or allow larger widths",
     )

@@ -229,6 +229,8 @@ def _stored(optuna: Any, storage: str, name: str, space: Space, label: str) -> S
         "samples": space.samples,
         "objective": label,
     }
+    if space.named:  # whose values say which structures there are
+        about["arguments"] = [str(axis) for axis in space.axes]
     try:
         study: Study = optuna.create_study(
             storage=storage, study_name=name, directions=_DIRECTIONS, load_if_exists=True

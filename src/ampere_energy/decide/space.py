@@ -1,4 +1,8 @@
-"""What a search may choose from: widths and layers of a model, and ways to train it, each with a profile of its own.
+"""What a search may choose from: widths and layers of a model, or a factory's arguments, and ways to train it.
+
+    space_of("cnn5", [profile], step=8)                                              a family
+    space_of("net.py:net", [profile], ranges=[WidthRange(8, 64, 8)])                 a factory of widths
+    space_of("my.py:blocks", [profile], axes=[Axis("width", (16, 24)), Axis("depth", (2, 3))])       of named arguments
 
 Members are `ModelRef`s, so whatever builds, parses or measures a model takes them as they are. Batches differ between
 profiles, and a step of a large one costs more: joules and seconds are those of training on `samples` samples.
@@ -20,9 +24,10 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.model.blocks import AnyKind, ModelSpec, Point
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
+from ampere_energy.model.structures import Axis, varied
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange, block_points, resized
-from ampere_energy.model.zoo.families import FAMILIES
+from ampere_energy.model.zoo.families import FAMILIES, drawn
 from ampere_energy.predict.many import Candidates, estimate_many
 
 if TYPE_CHECKING:
@@ -41,7 +46,7 @@ class Setting:
     Attributes:
         ref: the largest member.
         profile: tells what members trained so cost.
-        specs: the widest member's blocks, for each number of layers.
+        specs: the widest member's blocks, for each number of layers or other values that make a structure.
     """
 
     ref: ModelRef
@@ -51,31 +56,41 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Members of a family, trained in one of several settings.
+    """Members of a family, or models of a factory, trained in one of several settings.
 
     Attributes:
-        source: a family, or a factory whose arguments are widths.
-        ranges: what each width may be.
-        counts: how many of the widths, the first ones, count layers.
+        source: a family, or a factory of whole-number arguments.
+        axes: what each width, or argument, may be.
+        counts: how many of them, the first ones, count layers or make structures otherwise; blocks follow the rest.
         settings: by how they train.
         samples: what joules and seconds are for: training on so many samples.
     """
 
     source: str
-    ranges: tuple[WidthRange, ...]
+    axes: tuple[Axis, ...]
     counts: int
     settings: Mapping[Training, Setting]
     samples: int
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a trial calls the widths."""
-        return tuple(f"{'layers' if i < self.counts else 'width'}{i + 1}" for i in range(len(self.ranges)))
+        """What a trial calls the widths; a factory's own names for its arguments."""
+        return tuple(axis.name for axis in self.axes)
+
+    @property
+    def named(self) -> bool:
+        """Whether the names are a factory's own."""
+        return bool(next(iter(self.settings.values())).ref.names)
+
+    @property
+    def ranges(self) -> tuple[WidthRange, ...]:
+        """The smallest even ranges that have what each width may be."""
+        return tuple(axis.range for axis in self.axes)
 
     @property
     def size(self) -> int:
         """How many members there are, in all settings."""
-        return math.prod(map(len, self.ranges)) * len(self.settings)
+        return math.prod(len(axis.values) for axis in self.axes) * len(self.settings)
 
     @property
     def profile(self) -> Profile:
@@ -89,14 +104,18 @@ class Space:
 
     def members(self) -> Iterator[ModelRef]:
         """All there are."""
-        choices = [_values(allowed) for allowed in self.ranges]
         for training in self.settings:
-            for widths in itertools.product(*choices):
+            for widths in itertools.product(*(axis.values for axis in self.axes)):
                 yield self.ref(widths, training)
+
+    def sample(self, count: int, seed: int) -> list[ModelRef]:
+        """Random members in the first setting, all different, the same for the same seed."""
+        choices = [axis.values for axis in self.axes]
+        return [self.ref(widths) for widths in drawn(self.source, choices, count, seed)]
 
     def ends(self) -> list[ModelRef]:
         """The smallest and the largest, in every setting."""
-        ends = ([r.low for r in self.ranges], [r.high for r in self.ranges])
+        ends = ([axis.values[0] for axis in self.axes], [axis.values[-1] for axis in self.axes])
         return [self.ref(widths, training) for training in self.settings for widths in ends]
 
     def params(self, ref: ModelRef) -> dict[str, int | str]:
@@ -106,22 +125,24 @@ class Space:
 
     def suggest(self, trial: Trial) -> ModelRef:
         """The member that an Optuna trial suggests."""
-        widths = [
-            trial.suggest_int(name, allowed.low, allowed.high, step=allowed.step)
-            for name, allowed in zip(self.names, self.ranges, strict=True)
-        ]
+        widths = [_suggested(trial, axis) for axis in self.axes]
         labels = {str(training): training for training in self.settings}
         chosen = trial.suggest_categorical(TRAINING, tuple(labels)) if len(labels) > 1 else None
         return self.ref(widths, labels[chosen] if chosen else None)
 
     def spec(self, ref: ModelRef) -> ModelSpec:
-        """The blocks of the widest model with a member's layers, trained as it is."""
-        return self.settings[ref.training].specs[ref.widths[: self.counts]]
+        """A member's blocks: those of the widest model of its structure, at its own widths."""
+        spec = self._widest(ref)
+        return replace(resized(spec, ref.widths) if spec.widths else spec, name=str(ref))
 
     def points(self, ref: ModelRef) -> list[tuple[AnyKind, Point]]:
-        """A member's blocks."""
-        spec = self.spec(ref)
-        return list(zip((block.kind for block in spec.blocks), block_points(spec, ref.widths), strict=True))
+        """A member's blocks as kinds and points, which is quicker."""
+        spec = self._widest(ref)
+        points = block_points(spec, ref.widths if spec.widths else ())
+        return list(zip((block.kind for block in spec.blocks), points, strict=True))
+
+    def _widest(self, ref: ModelRef) -> ModelSpec:
+        return self.settings[ref.training].specs[ref.widths[: self.counts]]
 
     def steps(self, training: Training) -> float:
         """Training steps that the samples take."""
@@ -144,7 +165,9 @@ class Space:
     ) -> Candidates:
         """What members of one structure cost, (N, widths), which need not be whole numbers."""
         setting = self.settings[training]
-        own = estimate_many(setting.specs[layers], setting.profile, widths, level=level, gradient=gradient)
+        spec = setting.specs[layers]
+        own_widths = widths if spec.widths else widths[:, :0]
+        own = estimate_many(spec, setting.profile, own_widths, level=level, gradient=gradient)
         steps = self.steps(training)
         slopes = None if own.gradient_j is None else own.gradient_j * steps
         return Candidates(own.energy_j * steps, own.low_j * steps, own.high_j * steps, own.time_s * steps, slopes)
@@ -155,16 +178,19 @@ def space_of(
     profiles: Sequence[Profile],
     *,
     ranges: Sequence[WidthRange] = (),
+    axes: Sequence[Axis] = (),
     step: int = 1,
     example: ModelRef | None = None,
     samples: int | None = None,
 ) -> Space:
-    """What profiles of one device cover of a model's widths.
+    """What profiles of one device cover of a model's widths, or of a factory's arguments.
 
     Args:
-        source: a family, or a factory whose arguments are widths.
+        source: a family, or a factory of whole-number arguments.
         profiles: one for each way to train: their batches, precisions or modes differ.
         ranges: what each width may be; by default all of a family that every profile covers.
+        axes: of a factory, its arguments by their names and what each may be, instead of `ranges`; those that blocks
+            do not follow as widths make structures, and come first in the space.
         step: only multiples of this, where no ranges are given.
         example: the model with its input, where a family's usual one is not meant; the batch is each profile's.
         samples: what joules and seconds are for; by default one step, of the largest batch.
@@ -172,25 +198,72 @@ def space_of(
     Raises:
         CoverageError: a profile lacks some of the model's blocks, or some of the widths.
     """
+    _check_request(source, profiles, ranges, axes)
+    if samples is not None and samples < 1:
+        raise RequestError(f"costs of {samples} samples", "give at least 1")
+    ordered, counts, settings = (
+        _of_arguments(source, profiles, axes, example) if axes else _of_widths(source, profiles, ranges, step, example)
+    )
+    most = max(training.batch * training.accumulate for training in settings)
+    space = Space(source, ordered, counts, settings, samples or most)
+    _check(space)
+    return space
+
+
+def _check_request(
+    source: str, profiles: Sequence[Profile], ranges: Sequence[WidthRange], axes: Sequence[Axis]
+) -> None:
+    """Refuses what no space can be made of."""
+    known = FAMILIES.get(source)
     if not profiles:
         raise RequestError("a search without a profile", "give at least one")
-    known = FAMILIES.get(source)
-    if not (ranges or known):
-        raise RequestError(f"{source} has no widths of its own", "give their ranges, as --widths 8:64:8,16:128:8")
+    if not (ranges or axes or known):
+        raise RequestError(
+            f"{source} has no widths of its own",
+            "give their ranges, as --widths 8:64:8,16:128:8, or its arguments by name, as --vary width=16:64:8",
+        )
+    if axes and (ranges or known):
+        raise RequestError(f"axes beside {'ranges' if ranges else source}", "give axes of a factory, without ranges")
     if known and ranges:
         for widths in ([r.low for r in ranges], [r.high for r in ranges]):
             known.check(widths)
-    one = profiles[0]
-    for profile in profiles[1:]:
+    one, *others = profiles
+    for profile in others:
         if profile.device != one.device:
             raise RequestError(f"profiles of {one.device} and of {profile.device}", "search with those of one device")
+    for place, profile in enumerate(profiles):
+        if any(profile.training == other.training for other in profiles[:place]):
+            raise RequestError(f"two profiles at {profile.training}", "give one for each way to train")
+
+
+def _of_arguments(
+    source: str, profiles: Sequence[Profile], axes: Sequence[Axis], example: ModelRef | None
+) -> tuple[tuple[Axis, ...], int, dict[Training, Setting]]:
+    """A factory's arguments, how many of them make structures, and what it builds in each setting."""
+    settings: dict[Training, Setting] = {}
+    found = set()
+    for profile in profiles:
+        ref = _member(source, (), profile.training, example)
+        built = varied(ref, axes, parse_ref)
+        names, largest = tuple(axis.name for axis in built.axes), tuple(axis.values[-1] for axis in built.axes)
+        settings[profile.training] = Setting(replace(ref, names=names, widths=largest), profile, built.specs)
+        found.add((built.axes, built.counts))
+    if len(found) > 1:
+        raise RequestError(f"arguments of {source} that are widths at one profile only", "search with one --profile")
+    [(ordered, counts)] = found
+    return ordered, counts, settings
+
+
+def _of_widths(
+    source: str, profiles: Sequence[Profile], ranges: Sequence[WidthRange], step: int, example: ModelRef | None
+) -> tuple[tuple[Axis, ...], int, dict[Training, Setting]]:
+    """Widths and numbers of layers, how many of them the latter are, and the widest members in each setting."""
+    known = FAMILIES.get(source)
     counts = known.counts if known else 0
     allowed = tuple(ranges) or (known.aligned(step).ranges if known else ())
     settings: dict[Training, Setting] = {}
     for profile in profiles:
-        if profile.training in settings:
-            raise RequestError(f"two profiles at {profile.training}", "give one for each way to train")
-        ref = _largest(source, allowed, profile.training, example)
+        ref = _member(source, tuple(r.high for r in allowed), profile.training, example)
         specs = {
             layers: parse_ref(replace(ref, widths=(*layers, *ref.widths[counts:])))
             for layers in itertools.product(*map(_values, allowed[:counts]))
@@ -199,26 +272,32 @@ def space_of(
     if not ranges:
         allowed = _covered(allowed, settings)
         settings = {training: _up_to(allowed, counts, setting) for training, setting in settings.items()}
-    most = max(training.batch * training.accumulate for training in settings)
-    if samples is not None and samples < 1:
-        raise RequestError(f"costs of {samples} samples", "give at least 1")
-    space = Space(source, allowed, counts, settings, samples or most)
-    _check(space)
-    return space
+    axes = (
+        Axis(f"{'layers' if place < counts else 'width'}{place + 1}", tuple(_values(own)))
+        for place, own in enumerate(allowed)
+    )
+    return tuple(axes), counts, settings
 
 
 def _values(allowed: WidthRange) -> list[int]:
     return [allowed[place] for place in range(len(allowed))]
 
 
-def _largest(source: str, ranges: Sequence[WidthRange], training: Training, example: ModelRef | None) -> ModelRef:
-    """The widest member, at a profile's batch."""
+def _suggested(trial: Trial, axis: Axis) -> int:
+    """What a trial chooses; of values that are not evenly spaced, one of exactly these."""
+    if axis.even:
+        return trial.suggest_int(axis.name, axis.range.low, axis.range.high, step=axis.range.step)
+    return int(trial.suggest_categorical(axis.name, axis.values))
+
+
+def _member(source: str, widths: tuple[int, ...], training: Training, example: ModelRef | None) -> ModelRef:
+    """A member at a profile's batch."""
     known, batch = FAMILIES.get(source), training.batch
     input = example.input if example is not None else known.input if known else ()
     inputs = example.inputs if example is not None else ()
     return model_ref(
         source,
-        widths=tuple(r.high for r in ranges),
+        widths=widths,
         input=(batch, *input[1:]) if input else (),
         inputs=tuple(replace(one, shape=(batch, *one.shape[1:])) for one in inputs),
         training=training,
@@ -263,6 +342,6 @@ def _check(space: Space) -> None:
     """Refuses what a profile does not cover before anything is searched."""
     for training, setting in space.settings.items():
         for layers in setting.specs:
-            ends = np.array([[r.low for r in space.ranges], [r.high for r in space.ranges]], dtype=float)
+            ends = np.array([[axis.values[0], axis.values[-1]] for axis in space.axes], dtype=float).T
             ends[:, : space.counts] = layers
             space.at(training, layers, ends)

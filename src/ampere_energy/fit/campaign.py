@@ -270,7 +270,7 @@ def _limit(nets: NetFit, asked: Net, target: float, infeasible: str | None) -> s
     """What keeps an interval wide when all is measured often enough."""
     repeats = REACH_90 * nets.repeats_var**0.5
     if repeats > target:
-        return f"measured again, a network differs by ±{100 * repeats:.0f} %; give the device nothing else to do"
+        return f"measured again, a network differs by ±{100 * repeats:.2g} %; give the device nothing else to do"
     if infeasible is not None:
         return f"the model itself does not run ({infeasible}); its blocks are measured often enough"
     if nets.host is not None and _reach(replace(nets, host=replace(nets.host, spread=0.0)), asked) <= target:
@@ -300,7 +300,14 @@ def _net(nets: NetFit, blocks: Sequence[Block]) -> Net:
 def _with(
     profile: Profile, nets: NetFit, observations: Sequence[Observation], cost_s: float, iterations: int = _AGAIN
 ) -> Profile:
-    again = learn(nets.subjects, observations, idle_w=nets.idle_w, before=nets, iterations=iterations)
+    again = learn(
+        nets.subjects,
+        observations,
+        idle_w=nets.idle_w,
+        cached=profile.device.processor,
+        before=nets,
+        iterations=iterations,
+    )
     return replace(profile, nets=again, measurements=profile.measurements + 1, profile_s=profile.profile_s + cost_s)
 
 

@@ -35,6 +35,7 @@ from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.structures import Structure
 from ampere_energy.model.variants import (
+    Variant,
     WidthRange,
     spec_ranges,
 )
@@ -100,12 +101,7 @@ class Guided:
             essential = n < self.opening.essential or not self._spent()
             return self.opening.requests[n] if essential else None
         start = self._start(n)
-        if (
-            self._spent()
-            or self._used_up()
-            or not self._known(start)
-            or self._uncertainty(start) < self.rules.precision
-        ):
+        if self._spent() or self._used_up() or not self._known(start) or self._uncertainty(start) < self.rules.precise:
             return None
         chosen, place = self._round(start), n - start
         if place in chosen.looks and (looked := self._looked(start, n)) is not None:
@@ -139,8 +135,8 @@ class Guided:
             return None
         seen, idle_w = self.observations(count), self._idle_w(count)
         if before is None:
-            return learn(self.scope.subjects, seen, idle_w=idle_w)
-        return learn(self.scope.subjects, seen, idle_w=idle_w, before=before, iterations=_STEPS)
+            return learn(self.scope.subjects, seen, idle_w=idle_w, cached=self._processor)
+        return learn(self.scope.subjects, seen, idle_w=idle_w, cached=self._processor, before=before, iterations=_STEPS)
 
     def complete(self) -> bool:
         """Whether an end condition was met with every kind known."""
@@ -231,12 +227,21 @@ class Guided:
             pooled_error([m.energy_std_j / m.energy_j for m in metered], len(metered[0].windows)) if metered else 0.0
         )
         waits = self.scope.spec.training.mode.waits
-        itself = self.scope.member(()) if self.scope.itself is not None else None
         found = (
-            observation(net, record, error, waits, long=record.workload == self.scope.itself and net == itself)
-            for net, record in self._records[:count]
+            observation(net, record, error, waits, long=self._long(net, record)) for net, record in self._records[:count]
         )
         return [o for o in found if o is not None]
+
+    def _long(self, net: Net, record: Record) -> bool:
+        """Whether a record scatters by a law of its own, which estimates are then given.
+
+        The model itself, measured for longer; on a processor any whole model, whose timings know nothing of the
+        moments that make a short one of a single block too long.
+        """
+        if record.workload == self.scope.itself and net == self.scope.member(()):
+            return True
+        apart = isinstance(record.workload, Variant) and record.workload.apart
+        return record.device.processor and len(net) > 1 and not apart
 
     def _spent(self) -> bool:
         return (left_s := self._left_s) is not None and left_s <= 0
@@ -268,13 +273,23 @@ class Guided:
     @lru_cache(maxsize=4)  # noqa: B019 - lives as long as the campaign
     def _cached(self, count: int, stage: int) -> NetFit:
         before = (
-            learn(self.scope.subjects, self.observations(stage), iterations=_STEPS, timings=_LEARNT_FROM)
+            learn(
+                self.scope.subjects,
+                self.observations(stage),
+                cached=self._processor,
+                iterations=_STEPS,
+                timings=_LEARNT_FROM,
+            )
             if count == stage
             else self._cached(stage, stage)
         )
         if count == stage:
             return before
         return learn(self.scope.subjects, self.observations(count), before=before, iterations=0)
+
+    @property
+    def _processor(self) -> bool:
+        return self._records[0][1].device.processor
 
     def _idle_w(self, count: int) -> float | None:
         watts = [r.idle_w for _, r in self._records[:count] if isinstance(r, Measurement) and r.idle_w is not None]

@@ -34,8 +34,9 @@ NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
 CARRIED = LogNormal(0.3, 1.0)
 """Prior of how much of the noise of time the energy of the same measurement has."""
 TOGETHER = LogNormal(CONTEXT_TIME, 1.0)
-"""Prior of what company costs all networks alike: next to nothing on a card; on a processor, whose caches hold a block
-that is trained alone and not a whole model, a tenth or two."""
+"""Prior of what company costs all networks alike: next to nothing on a card …"""
+TOGETHER_CACHED = LogNormal(0.12, 0.7)
+"""… and a tenth or two on a processor, whose caches hold a block that is trained alone and not a whole model."""
 STEADIER = LogNormal(0.5, 0.5)
 """Prior of how much less a longer measurement scatters."""
 _FOLLOWS = 0.1
@@ -62,6 +63,7 @@ def learn(
     observations: Sequence[Observation],
     *,
     idle_w: float | None = None,
+    cached: bool = False,
     before: NetFit | None = None,
     iterations: int = _ITERATIONS,
     timings: int = _TIMINGS,
@@ -72,6 +74,7 @@ def learn(
         subjects: the kinds.
         observations: networks measured or timed; at least one has an energy.
         idle_w: the device's power while it waits.
+        cached: whether the device is a processor, whose caches serve a block alone better than in company.
         before: an earlier fit of the same subjects, to start from.
         iterations: the most steps of the climb.
         timings: the most timings that hyperparameters are learnt from.
@@ -79,7 +82,7 @@ def learn(
     time, energy = means(subjects, observations)
     slow = slow_blocks(subjects, observations, time)
     rows = Rows(subjects, _telling(observations, timings), time, energy, slow)
-    unknown = Unknowns(subjects, own_context(subjects, observations))
+    unknown = Unknowns(subjects, own_context(subjects, observations), TOGETHER_CACHED if cached else TOGETHER)
     theta = unknown.pack(before) if before is not None else unknown.medians
     shares = np.zeros((len(rows.net), len(rows.atoms)))
     with one_thread():
@@ -200,7 +203,9 @@ class Hypers:
 class Unknowns:
     """All hyperparameters as one vector θ, of logarithms but for ρ: their priors, and what each number of θ is."""
 
-    def __init__(self, subjects: Sequence[Subject], own: tuple[LogNormal, LogNormal]) -> None:
+    def __init__(
+        self, subjects: Sequence[Subject], own: tuple[LogNormal, LogNormal], together: LogNormal = TOGETHER
+    ) -> None:
         self.works = works_of(subjects)
         self.axes = [len(subjects[members[0]].domain) for members in self.works]
         priors = [
@@ -209,7 +214,7 @@ class Unknowns:
             for members, axes in zip(self.works, self.axes, strict=True)
             for prior in _priors(components, len(members), axes)
         ]
-        priors += [*NOISE, *own, CARRIED, TOGETHER, STEADIER]
+        priors += [*NOISE, *own, CARRIED, together, STEADIER]
         count = len(self.works)
         self.medians = np.concatenate((np.log([p.median for p in priors]), np.zeros(count)))
         self.sigmas = np.concatenate(([p.sigma for p in priors], np.full(count, _FOLLOWS)))

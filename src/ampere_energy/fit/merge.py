@@ -52,7 +52,12 @@ def merged(profiles: Sequence[Profile]) -> Profile:
         measurements=sum(profile.measurements for profile in profiles),
         profile_s=sum(profile.profile_s for profile in profiles),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        nets=learn(tuple(subjects.values()), observations, idle_w=sum(watts) / len(watts) if watts else None),
+        nets=learn(
+            tuple(subjects.values()),
+            observations,
+            idle_w=sum(watts) / len(watts) if watts else None,
+            cached=first.device.processor,
+        ),
         references=tuple(references.values()),
     )
 

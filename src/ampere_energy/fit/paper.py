@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ampere_energy.fit.acquire import most_uncertain
 from ampere_energy.fit.points import bounds, candidates
 from ampere_energy.fit.profile import KindFit, Quantity, learn
-from ampere_energy.fit.rules import Request, Rules, Status
+from ampere_energy.fit.rules import PRECISE, Request, Rules, Status
 from ampere_energy.measure.measurement import Measurement, Record, pooled_error
 from ampere_energy.model.blocks import Kind, Point
 from ampere_energy.model.variants import Lesson, Variant
@@ -137,7 +137,7 @@ class Subtracting:
         values = (fit.energy if self.rules.guide is Quantity.ENERGY else fit.time).values
         uncertainty = deviation / abs(sum(values) / len(values))
         self._uncertainty[progress.lesson.kind] = uncertainty
-        if uncertainty < self.rules.precision and progress.taken >= self.rules.least:
+        if uncertainty < (self.rules.precision or PRECISE) and progress.taken >= self.rules.least:
             progress.ended = "precise"
         elif progress.taken >= self.rules.most:
             progress.ended = "points"

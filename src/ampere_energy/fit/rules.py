@@ -10,6 +10,8 @@ from ampere_energy.fit.profile import Quantity
 from ampere_energy.measure.measurement import Workload
 
 _POINTS = 16
+PRECISE, PRECISE_IN_TIME = 0.05, 0.02
+"""How narrow intervals are by default when a campaign ends: one that was given a budget may use it."""
 
 
 class Rule(StrEnum):
@@ -44,6 +46,7 @@ class Rules:
         least: (paper) points every kind gets before the precision counts; two bounds cannot tell noise from shape.
         precision: stop (paper) a kind when its largest predictive standard deviation is under this share of the
             mean profiled value, (guided) when the mean member's 90 % interval is within this share of its energy.
+            None for 5 %, or of the guided method for 2 % where there is a budget: what was given is used.
         guide: (paper) whose predictive variance chooses the next point; time is what the paper uses where live
             energy is not to be had.
         budget_s: seconds of measuring, of the guided method its own thinking included; what every kind needs is
@@ -54,7 +57,7 @@ class Rules:
 
     points: int | None = None
     least: int = 8
-    precision: float = 0.05
+    precision: float | None = None
     guide: Quantity = Quantity.ENERGY
     budget_s: float | None = None
     rule: Rule = Rule.GUIDED
@@ -63,10 +66,17 @@ class Rules:
     def __post_init__(self) -> None:
         if self.points is not None and self.points < 2:
             raise RequestError(f"--points {self.points}", "give at least 2, the bounds")
-        if not 0 < self.precision < 1:
+        if self.precision is not None and not 0 < self.precision < 1:
             raise RequestError(f"a precision of {self.precision}", "give a share between 0 and 1")
         if self.budget_s is not None and self.budget_s <= 0:
             raise RequestError(f"--budget {self.budget_s:g}s", "give a positive time")
+
+    @property
+    def precise(self) -> float:
+        """What is precise enough."""
+        if self.precision is not None:
+            return self.precision
+        return PRECISE if self.budget_s is None else PRECISE_IN_TIME
 
     @property
     def most(self) -> int:

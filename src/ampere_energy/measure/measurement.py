@@ -104,6 +104,11 @@ class DeviceInfo:
     name: str
     details: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def processor(self) -> bool:
+        """Whether it is a processor, whose caches serve a block alone better than a whole model."""
+        return self.name == "cpu"
+
     def __str__(self) -> str:
         return f"{self.name} ({', '.join(f'{key} {value}' for key, value in self.details)})"
 
@@ -236,7 +241,7 @@ def point_of(meter: MeterInfo) -> Procedure:
 
 def whole_of(meter: MeterInfo) -> Procedure:
     """How a campaign measures the model that it is about: a new process takes seconds, so its windows may be longer."""
-    return replace(point_of(meter), ticks=5, warm_up_s=1.0) if meter.tick_s else replace(POINT, window_s=0.6)
+    return replace(point_of(meter), ticks=5, warm_up_s=1.0) if meter.tick_s else replace(POINT, window_s=0.3)
 
 
 def energies(windows: Sequence[Window]) -> list[float]:

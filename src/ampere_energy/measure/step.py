@@ -94,7 +94,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode, *, captu
     torch.set_float32_matmul_precision("high" if training.precision is Precision.TF32 else "highest")
     with _precision(training, device):
         parts = [_compact(part) if _channels_last(part, training, mode) else part for part in _parts(workload, device)]
-        ready = [part.ready() for part in parts]
+    ready: list[Ready | None] = [None] * len(parts)
     modules = nn.ModuleList(part.module for part in parts)
     trained = [weight for part in parts for weight in part.trained]
     optimizer = _optimizer(trained, training, capturable) if trained else None
@@ -114,7 +114,8 @@ def training_step(workload: Workload, device: torch.device, mode: Mode, *, captu
         outputs: list[torch.Tensor] = []
         gradients: list[torch.Tensor | None] = []
         with _precision(training, device):
-            for part, result, prepared in zip(parts, forward(given), ready, strict=True):
+            for place, (part, result) in enumerate(zip(parts, forward(given), strict=True)):
+                prepared = ready[place] = ready[place] or part.ready(result)
                 ends, handed = part.finish(result, prepared)
                 outputs += ends
                 gradients += handed
@@ -176,6 +177,10 @@ Ends = tuple[list[torch.Tensor], list["torch.Tensor | None"]]
 """Where the backward pass begins, and the gradients handed to it; None for a loss."""
 
 
+Ready = tuple[Objective | None, list["torch.Tensor | None"]]
+"""What is trained for, and the targets or gradients that stay the same from step to step."""
+
+
 @dataclass(frozen=True)
 class Part:
     """What one forward call runs: a module, its inputs, and how the backward pass begins.
@@ -190,9 +195,12 @@ class Part:
     trained: tuple[nn.Parameter, ...]
     goal: Callable[[Any], Objective] | None = None
 
-    def ready(self) -> tuple[Objective | None, list[torch.Tensor | None]]:
-        """What stays the same from step to step: targets, or the gradients that are handed back."""
-        result = called(self.module, self.inputs)
+    def ready(self, result: Any) -> Ready:
+        """What stays the same from step to step, by the first result: targets, or the gradients that are handed back.
+
+        It takes no forward pass of its own: a plain loop has none, and what was in memory before the first step decides
+        for good how often a processor's allocator asks the system for pages (decision 038).
+        """
         if self.goal is not None:
             goal = self.goal(result)
             target = None if goal.name == OWN else goal.target()
@@ -201,7 +209,7 @@ class Part:
         ends = [tensor for tensor in tensors_in(result) if tensor.requires_grad]
         return None, [_GRADIENT * torch.randn_like(end) if end.dim() else None for end in ends]
 
-    def finish(self, result: Any, ready: tuple[Objective | None, list[torch.Tensor | None]]) -> Ends:
+    def finish(self, result: Any, ready: Ready) -> Ends:
         """Where the backward pass of a result begins."""
         goal, prepared = ready
         if goal is None:

@@ -14,7 +14,7 @@ from ampere_energy.errors import ModelError, WidthError
 from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec, Role
 from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
 from ampere_energy.model.objective import Inputs
-from ampere_energy.model.pieces import Piece, cut, extract, finer, unused
+from ampere_energy.model.pieces import Piece, cut, entire, extract, finer, tape_of, unused
 from ampere_energy.model.program import MATRIX, Program, Source, Tape, settled
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
@@ -45,8 +45,13 @@ def parse(model: nn.Module, example: Example, *, training: Training | None = Non
     settings = _batch(inputs, training)
     tape = record(model, inputs, settings)
     spec = _assemble(tape, cut(tape), settings, name or type(model).__name__, _unused(model, tape))
-    [whole] = extract(tape, [range(len(tape.calls))])
-    return replace(_chained(spec), recorded=Fragment(whole, settings))
+    return replace(_chained(spec), recorded=Fragment(entire(tape), settings))
+
+
+def parts(whole: Fragment) -> tuple[Block, ...]:
+    """The blocks of a model that was recorded as one piece, as `parse` finds them."""
+    tape = tape_of(whole.program)
+    return _assemble(tape, cut(tape), whole.training, "", ()).blocks
 
 
 def parse_ref(ref: ModelRef) -> ModelSpec:

@@ -124,6 +124,17 @@ def extract(tape: Tape, pieces: Sequence[Piece]) -> list[Program]:
     return programs
 
 
+def entire(tape: Tape) -> Program:
+    """All of the tape as one program, which can be cut again (`tape_of`)."""
+    [program] = extract(tape, [range(len(tape.calls))])
+    return program
+
+
+def tape_of(program: Program) -> Tape:
+    """The tape of a model that was recorded as one program: what it was extracted from, but for names."""
+    return Tape(program.values, program.calls, program.outputs[0], {}, ("",) * len(program.calls))
+
+
 def _constants(tape: Tape) -> dict[int, int]:
     """The values that no activation leads to, each with the place of the call that makes it."""
     activations = carried(tape)
@@ -143,6 +154,7 @@ def _program(tape: Tape, piece: Piece, last: dict[int, int], constants: dict[int
     inside = {number for call in calls for number in call.makes}
     calls = [*_preparation(tape, piece, inside, constants), *calls]
     outputs = [n for call in calls if not call.once for n in call.makes if last.get(n, -1) >= piece.stop]
+    entire = len(piece) == len(tape.calls)
     numbers: dict[int, int] = {}
     values: list[Value] = []
 
@@ -150,7 +162,7 @@ def _program(tape: Tape, piece: Piece, last: dict[int, int], constants: dict[int
         if number not in numbers:
             value = tape.values[number]
             if value.source is Source.MADE:
-                value = replace(value, order=()) if made else replace(value, source=Source.INPUT)
+                value = (value if entire else replace(value, order=())) if made else replace(value, source=Source.INPUT)
             elif value.source is Source.WEIGHT and number in owned:
                 value = replace(value, source=Source.SHARED)
             numbers[number] = len(values)

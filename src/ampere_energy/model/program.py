@@ -209,6 +209,12 @@ class Program:
         return any(self.values[number].grad for number in self.outputs)
 
     @property
+    def whole(self) -> bool:
+        """Whether it is a model from its data to its loss, no piece that hands gradients back."""
+        handed = any(self.values[number].grad for number in self.numbers(Source.INPUT))
+        return not handed and len(self.outputs) == 1 and not self.values[self.outputs[0]].shape
+
+    @property
     def flops(self) -> int:
         """FLOPs of one step: forward, and backward for every factor that needs a gradient; matrix work only."""
         return sum(self._flops(call) for call in self.calls if not call.once)

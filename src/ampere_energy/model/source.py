@@ -79,6 +79,11 @@ class ModelRef:
     names: tuple[str, ...] = later(())
 
     @property
+    def arguments(self) -> str:
+        """What it is built with, as `--widths` takes it: `6,16,120,84` or `width=32,depth=3`."""
+        return spelt(self.widths, self.names)
+
+    @property
     def original(self) -> ModelRef:
         """The model before it was pruned."""
         return self if self.pruned is None else replace(self, widths=self.pruned, pruned=None)
@@ -97,8 +102,12 @@ class ModelRef:
     def __str__(self) -> str:
         if self.pruned is not None:
             return f"{self.original} pruned to {','.join(map(str, self.widths))}"
-        words = [f"{n}={w}" for n, w in zip(self.names, self.widths, strict=True)] if self.names else self.widths
-        return f"{self.source}[{','.join(map(str, words))}]" if self.widths else self.source
+        return f"{self.source}[{self.arguments}]" if self.widths else self.source
+
+
+def spelt(widths: Sequence[int], names: Sequence[str] = ()) -> str:
+    """Widths, or a factory's arguments by their names, as they are typed."""
+    return ",".join(f"{n}={w}" for n, w in zip(names, widths, strict=True)) if names else ",".join(map(str, widths))
 
 
 def model_ref(

@@ -252,6 +252,11 @@ def block_points(spec: ModelSpec, widths: Sequence[Any]) -> list[tuple[Any, ...]
     return [tuple(widths[variable] * factor for variable, factor in followed) for followed in spec.follows]
 
 
+def followed(spec: ModelSpec) -> set[int]:
+    """Which of a model's widths its blocks follow; a number of layers, for one, is followed by none."""
+    return {variable for block in spec.follows for variable, _ in block}
+
+
 def alone(kind: AnyKind, point: Point) -> Variant:
     """A block trained by itself: whatever follows it hands a random gradient back."""
     return Variant((Block("subject", kind, point),))

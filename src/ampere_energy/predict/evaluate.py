@@ -23,8 +23,7 @@ from ampere_energy.measure.measurement import REPORT, DeviceInfo, Measurement, M
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.variants import lessons
-from ampere_energy.model.zoo.families import family
+from ampere_energy.model.variants import followed, lessons
 from ampere_energy.predict.baselines import by_operators, by_time, by_work
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.predict.experiment import ROUNDS, Part
@@ -80,12 +79,13 @@ class Trials:
     """Unseen members of a family in one setting.
 
     Attributes:
-        aligned: whether all widths, but numbers of layers, are multiples of 8.
+        aligned: whether all widths that blocks follow, and so no numbers of layers, are multiples of 8.
         points: networks measured for the profile.
         profile_s, profile_j: what measuring them took.
         wall_s: the campaign from the start of its process to the saved profile; None where that was not timed.
         level: probability of the intervals.
         recorded: the folder that it was scored from; None where it was measured now.
+        names: what a factory calls the members' widths; none of a family.
     """
 
     family: str
@@ -100,6 +100,7 @@ class Trials:
     level: float
     members: tuple[Member, ...]
     recorded: str | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def methods(self) -> list[str]:
@@ -169,16 +170,23 @@ def evaluate(
     profile: Profile,
     device: Device,
     *,
+    specs: Sequence[ModelSpec] | None = None,
     level: float = 0.9,
     observe: Callable[[int], None] = lambda measured: None,
 ) -> Trials:
     """Predicts every member first, then measures them all on the profiled device, twice round.
 
-    `observe` is called with the number of measurements made, of twice as many as there are members.
+    Args:
+        members: what to try: members of one family, or models of one factory.
+        profile: what predicts them.
+        device: the profiled one.
+        specs: their blocks, where these are known; each is parsed otherwise.
+        level: probability of the intervals.
+        observe: called with the number of measurements made, of twice as many as there are members.
     """
     from ampere_energy.model.parse import parse_ref
 
-    specs = [parse_ref(m) for m in members]
+    specs = specs or [parse_ref(m) for m in members]
     predictions = _predicted(specs, profile, level)
     measured: list[Measurement] = []
     for member in list(members) * ROUNDS:
@@ -194,13 +202,14 @@ def evaluate(
         device=profile.device,
         meter=profile.meter,
         training=profile.training,
-        aligned=_aligned(members[0].source, [member.widths for member in members]),
+        aligned=_aligned(specs),
         points=profile.measurements,
         profile_s=profile.profile_s,
         profile_j=None,
         wall_s=None,
         level=level,
         members=tuple(Member(*found) for found in zip([m.widths for m in members], rounds, predictions, strict=True)),
+        names=members[0].names,
     )
 
 
@@ -251,7 +260,7 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
         device=profile.device,
         meter=profile.meter,
         training=profile.training,
-        aligned=_aligned(asked.family, asked.members),
+        aligned=_aligned(specs),
         points=len(records),
         profile_s=profile.profile_s,
         profile_j=spent_j(records),
@@ -267,8 +276,8 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
     return trials, (profile.nets, refined)
 
 
-def _aligned(name: str, members: Sequence[tuple[int, ...]]) -> bool:
-    return all(width % ALIGNED == 0 for widths in members for width in widths[family(name).counts :])
+def _aligned(specs: Sequence[ModelSpec]) -> bool:
+    return all(spec.widths[place] % ALIGNED == 0 for spec in specs for place in followed(spec))
 
 
 def _predicted(specs: Sequence[ModelSpec], profile: Profile, level: float) -> list[dict[str, Prediction]]:

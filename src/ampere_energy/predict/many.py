@@ -36,7 +36,7 @@ def estimate_many(
     Args:
         spec: the parsed model, at widths the profile covers.
         profile: made by the `ampere` method.
-        widths: (N, widths of the model); need not be whole numbers.
+        widths: (N, widths of the model), which may be none; need not be whole numbers.
         level: probability of the intervals.
         gradient: also give the expected energy's derivatives with respect to the widths, each within its tile and
             divisibility: steps between them have no slope.
@@ -45,9 +45,9 @@ def estimate_many(
         raise RequestError(f"the profile was made by the method {profile.method}", "profile with --method ampere")
     if not 0 < level < 1:
         raise RequestError(f"a level of {level:g}", "give a probability between 0 and 1, such as 0.9")
-    if not spec.widths:
-        raise RequestError(f"{spec.name} has no widths to vary", "give a family, or a factory with --widths")
     vectors = np.atleast_2d(np.asarray(widths, dtype=float))
+    if not spec.widths and vectors.size:
+        raise RequestError(f"{spec.name} has no widths to vary", "give a family, or a factory with --widths")
     kinds = covered_jointly(spec, profile, profile.nets)
     points = points_of(spec, vectors)
     _inside(spec, profile.nets, kinds, points)
@@ -60,7 +60,11 @@ def estimate_many(
 def points_of(spec: ModelSpec, widths: Array) -> list[Array]:
     """For each block of a model, its own widths (N, axes) in N members; a block that follows none has no axes."""
     found = block_points(spec, list(widths.T))
-    return [np.stack(point, axis=1) if point else np.zeros((len(widths), 0)) for point in found]
+    count = len(widths)
+    return [
+        np.stack([np.full(count, width, dtype=float) for width in point], axis=1) if point else np.zeros((count, 0))
+        for point in found
+    ]
 
 
 def _inside(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array]) -> None:
@@ -81,7 +85,8 @@ def _gradient(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Arra
     # dE = de + P_idle (dT − dd), and of T only the share in which the device is the slower part follows d.
     share = found.device_bound if waiting else np.ones(len(found.energy_j))
     total = np.zeros((len(points[0]), len(spec.widths)))
-    for followed, de, dd in zip(spec.follows, energies, times, strict=True):
+    follows = spec.follows or ((),) * len(spec.blocks)
+    for followed, de, dd in zip(follows, energies, times, strict=True):
         own = de - waiting * (1 - share)[:, None] * dd
         for axis, (variable, factor) in enumerate(followed):
             total[:, variable] += own[:, axis] * factor

@@ -149,6 +149,11 @@ def measurement_json(measurement: Measurement, model: str, iterations: int) -> d
     }
 
 
+def named(names: Sequence[str], widths: Sequence[int]) -> dict[str, Any]:
+    """A factory's arguments by its own names; nothing where they have none."""
+    return {"arguments": dict(zip(names, widths, strict=True))} if names else {}
+
+
 def evaluation_json(sets: Sequence[Trials]) -> list[dict[str, Any]]:
     """`ampere evaluate --json`."""
     return [
@@ -173,6 +178,7 @@ def evaluation_json(sets: Sequence[Trials]) -> list[dict[str, Any]]:
             "members": [
                 {
                     "widths": list(member.widths),
+                    **named(trials.names, member.widths),
                     "measured_j": member.measured_j,
                     "measured_std_j": member.measured_std_j,
                     "predictions": {

@@ -14,6 +14,7 @@ from ampere_energy.decide.search import Found, Member
 from ampere_energy.decide.space import Space
 from ampere_energy.model.training import Training
 from ampere_energy.plain import encode
+from ampere_energy.show.plainly import named
 from ampere_energy.show.plot import Mark, Series, lines
 from ampere_energy.show.scale import Axis
 from ampere_energy.show.tables import facts, plain_table, source
@@ -27,7 +28,7 @@ def found_table(found: Found) -> RenderableType:
     """`ampere search`."""
     space, count = found.space, len(found.front)
     title = f"{space.source} on {space.profile.device.name}: nothing tried is better, cheaper and quicker than these"
-    table = plain_table("widths", *(["trained"] if len(space.settings) > 1 else []), title=title)
+    table = plain_table(_called(space), *(["trained"] if len(space.settings) > 1 else []), title=title)
     for name in (found.objective, "energy", "90% interval", "time"):
         table.add_column(name, justify="right", no_wrap=True)
     places = [round(i * (count - 1) / max(1, min(_ROWS, count) - 1)) for i in range(min(_ROWS, count))]
@@ -44,13 +45,13 @@ def descent_table(descent: Descent, space: Space, objective: str) -> RenderableT
     member = descent.member
     low, high = member.interval_j
     rows = [
-        ("widths", ",".join(map(str, member.ref.widths))),
+        (_called(space), member.ref.arguments),
         ("trained", str(member.ref.training)),
         (objective, _score(member.score)),
         ("energy", si(member.energy_j, "J")),
         ("90% interval", f"{si(low, 'J')} – {si(high, 'J')}"),
         ("time", duration(member.time_s)),
-        ("before rounding", f"{', '.join(f'{w:.1f}' for w in descent.continuous)}: {si(descent.continuous_j, 'J')}"),
+        *_before_rounding(descent, space),
         ("scored", f"{descent.asked:,} of {space.size:,} members"),
     ]
     return Group(facts(rows), Text(_about(space), style="dim"))
@@ -73,7 +74,11 @@ def descent_json(descent: Descent, space: Space, objective: str) -> dict[str, An
         **_space_json(space, objective),
         "scored": descent.asked,
         "member": _member_json(descent.member),
-        "continuous": {"widths": list(descent.continuous), "energy_j": descent.continuous_j},
+        "continuous": {
+            "widths": list(descent.continuous),
+            **({"arguments": _continuous(descent, space)} if space.named else {}),
+            "energy_j": descent.continuous_j,
+        },
     }
 
 
@@ -81,10 +86,7 @@ def found_plot(found: Found) -> str:
     """Joules over the score: what was tried, and the front with its intervals."""
     tried = {tuple(t.values) for t in found.study.get_trials(deepcopy=False) if t.values}
     some = sorted(tried)[:: 1 + len(tried) // _DRAWN]
-    front = [
-        Mark(m.score, m.energy_j, m.interval_j, f"{','.join(map(str, m.ref.widths))} in {duration(m.time_s)}")
-        for m in found.front
-    ]
+    front = [Mark(m.score, m.energy_j, m.interval_j, f"{m.ref.arguments} in {duration(m.time_s)}") for m in found.front]
     series = [
         Series("front", front, 1, joined=False),
         Series("tried", [Mark(score, joules) for score, joules, _ in some], 0, joined=False),
@@ -95,11 +97,27 @@ def found_plot(found: Found) -> str:
     )
 
 
+def _called(space: Space) -> str:
+    return "arguments" if space.named else "widths"
+
+
+def _continuous(descent: Descent, space: Space) -> dict[str, float]:
+    """The widths before they were rounded, by their names."""
+    return dict(zip(space.names[space.counts :], descent.continuous, strict=True))
+
+
+def _before_rounding(descent: Descent, space: Space) -> list[tuple[str, str]]:
+    """A row of a table; none where all arguments make structures."""
+    found = _continuous(descent, space).items()
+    shown = ", ".join(f"{name}={width:.1f}" if space.named else f"{width:.1f}" for name, width in found)
+    return [("before rounding", f"{shown}: {si(descent.continuous_j, 'J')}")] if shown else []
+
+
 def _cells(space: Space, member: Member) -> list[str]:
     low, high = member.interval_j
     trained = [_differing(space, member.ref.training)] if len(space.settings) > 1 else []
     return [
-        ",".join(map(str, member.ref.widths)),
+        member.ref.arguments,
         *trained,
         _score(member.score),
         si(member.energy_j, "J"),
@@ -132,7 +150,7 @@ def _space_json(space: Space, objective: str) -> dict[str, Any]:
         "samples": space.samples,
         "objective": objective,
         "space": {
-            "widths": {name: encode(r) for name, r in zip(space.names, space.ranges, strict=True)},
+            "widths": {axis.name: encode(axis.range if axis.even else axis.values) for axis in space.axes},
             "trainings": [encode(training) for training in space.settings],
             "members": space.size,
         },
@@ -142,6 +160,7 @@ def _space_json(space: Space, objective: str) -> dict[str, Any]:
 def _member_json(member: Member) -> dict[str, Any]:
     return {
         "widths": list(member.ref.widths),
+        **named(member.ref.names, member.ref.widths),
         "training": encode(member.ref.training),
         "score": member.score,
         "energy_j": member.energy_j,

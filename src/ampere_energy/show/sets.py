@@ -13,6 +13,7 @@ from typing import Any
 
 from ampere_energy.errors import FileError
 from ampere_energy.measure.measurement import DeviceInfo
+from ampere_energy.model.source import spelt
 from ampere_energy.plain import decode, parse_json
 from ampere_energy.predict.evaluate import Prediction, Score
 from ampere_energy.show.units import duration, si
@@ -137,8 +138,9 @@ def _of_trial(trial: Any, method: str) -> Any:
 
 def _member(record: Any, where: str) -> Member:
     _check(isinstance(record, dict) and isinstance(record.get("predictions"), dict), where, "no predictions")
-    widths = record.get("widths", ())
+    widths, arguments = record.get("widths", ()), record.get("arguments")
     name = ",".join(map(str, widths)) if isinstance(widths, list) else str(widths)
+    name = spelt(tuple(arguments.values()), tuple(arguments)) if isinstance(arguments, dict) else name
     measured_j = _number(record.get("measured_j"), f"{where}.measured_j")
     _check(measured_j > 0, where, f"a measured energy of {measured_j:g} J")
     guesses = {method: _guess(guess, f"{where}.{method}") for method, guess in record["predictions"].items()}

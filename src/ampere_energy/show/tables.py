@@ -16,6 +16,7 @@ from ampere_energy.fit.nets import NetFit, seen_alone
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.measurement import Measurement, MeterInfo, Provenance, durations, energies
 from ampere_energy.model.blocks import Block, Fragment, ModelSpec
+from ampere_energy.model.source import spelt
 from ampere_energy.predict.estimate import JOULES_PER_WH, BlockEstimate, Estimate, Origin
 from ampere_energy.predict.evaluate import Trials, score
 from ampere_energy.show.units import Quantity, bar, duration, interval, percent, si
@@ -224,7 +225,8 @@ def _members(trials: Trials) -> Table:
     widths = "aligned widths" if trials.aligned else "any widths"
     about = f"{trials.training.mode}, batch {trials.training.batch}, {widths}"
     about += f" ({trials.recorded})" if trials.recorded else ""
-    table = plain_table("widths", title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
+    called = "arguments" if trials.names else "widths"
+    table = plain_table(called, title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
     found = trials.meter.provenance.value
     for name in ("predicted", interval(trials.level), found, "error", "inside"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -233,7 +235,7 @@ def _members(trials: Trials) -> Table:
         prediction = member.predictions[method]
         low, high = prediction.interval_j or (prediction.energy_j,) * 2
         table.add_row(
-            ",".join(map(str, member.widths)),
+            spelt(member.widths, trials.names),
             si(prediction.energy_j, "J"),
             f"{si(low, 'J')} – {si(high, 'J')}",
             f"{si(member.measured_j, 'J')} ± {si(member.measured_std_j, 'J')}",

@@ -156,12 +156,17 @@ def _share(workload: Workload) -> float:
 
 
 def _blocks(workload: Workload) -> tuple[Block, ...]:
-    if isinstance(workload, Variant):
-        return workload.blocks
-    return _parsed(workload)
+    """What is trained, as blocks; whole models as those that parsing finds in them."""
+    if isinstance(workload, ModelRef):
+        from ampere_energy.model.parse import parse_ref
+
+        return parse_ref(workload).blocks
+    return tuple(part for block in workload.blocks for part in _parts(block))
 
 
-def _parsed(ref: ModelRef) -> tuple[Block, ...]:
-    from ampere_energy.model.parse import parse_ref
+def _parts(block: Block) -> tuple[Block, ...]:
+    if isinstance(block.kind, Fragment) and block.kind.opaque and block.kind.program.whole:
+        from ampere_energy.model.parse import parts
 
-    return parse_ref(ref).blocks
+        return parts(block.kind)
+    return (block,)

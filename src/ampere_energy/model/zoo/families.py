@@ -72,16 +72,18 @@ class Family:
 
     def sample(self, count: int, seed: int) -> list[Widths]:
         """Random members, all different, the same for the same seed."""
-        generator = random.Random(f"{self.name}:{seed}")
-        total = 1
-        for allowed in self.ranges:
-            total *= len(allowed)
-        if count > total:
-            raise RequestError(f"{count} members asked of {self.name}, which has {total}", "ask for fewer")
-        members: dict[Widths, None] = {}
-        while len(members) < count:
-            members[tuple(r[generator.randrange(len(r))] for r in self.ranges)] = None
-        return list(members)
+        return drawn(self.name, [range(r.low, r.high + 1, r.step) for r in self.ranges], count, seed)
+
+
+def drawn(name: str, choices: Sequence[Sequence[int]], count: int, seed: int) -> list[Widths]:
+    """Random choices, all different, the same for the same name and seed."""
+    generator, total = random.Random(f"{name}:{seed}"), math.prod(map(len, choices))
+    if count > total:
+        raise RequestError(f"{count} members asked of {name}, which has {total}", "ask for fewer")
+    members: dict[Widths, None] = {}
+    while len(members) < count:
+        members[tuple(values[generator.randrange(len(values))] for values in choices)] = None
+    return list(members)
 
 
 def _up_to(*highest: int) -> tuple[WidthRange, ...]:
