@@ -201,6 +201,7 @@ class Part:
         It takes no forward pass of its own: a plain loop has none, and what was in memory before the first step decides
         for good how often a processor's allocator asks the system for pages (decision 038).
         """
+        torch.manual_seed(0)  # the same every time, whatever the forward pass has drawn
         if self.goal is not None:
             goal = self.goal(result)
             target = None if goal.name == OWN else goal.target()
