@@ -45,7 +45,11 @@ WIDTHS = (*range(8, 513, 24), 16, 64, 128, 256, 320, 384, 448, 512, 100, 250, 33
 
 @dataclass(frozen=True)
 class Planned:
-    """One experiment: a family's members of arbitrary (`step` 1) or aligned widths, at one batch."""
+    """One experiment: a family's members of arbitrary (`step` 1) or aligned widths, at one batch.
+
+    Attributes:
+        options: of `ampere evaluate` for a training that is not the usual: `--optimizer`, `--precision`.
+    """
 
     name: str
     family: str
@@ -53,6 +57,13 @@ class Planned:
     step: int
     budget: str
     parts: tuple[Part, ...] = tuple(Part)
+    options: tuple[str, ...] = ()
+
+
+def _bf16(name: str, family: str, shape: tuple[int, ...]) -> Planned:
+    """Aligned members of a family, trained as large models are: in bf16, by AdamW."""
+    options = ("--precision", "bf16", "--optimizer", "adamw")
+    return Planned(f"{name}_bf16-aligned", family, shape, 8, "80s", (Part.CAMPAIGN, Part.MEMBERS), options)
 
 
 def _plan(budget: str, without: tuple[Part, ...] = (), **inputs: tuple[str, tuple[int, ...]]) -> tuple[Planned, ...]:
@@ -85,6 +96,9 @@ PLANS = {
             resnet_10=("resnet18", (10, 3, 32, 32)),
         ),
         Planned("cnn5_128-aligned", "cnn5", (128, 3, 64, 64), 8, "96s"),
+        _bf16("cnn5", "cnn5", (512, 3, 64, 64)),
+        _bf16("resnet", "resnet18", (512, 3, 32, 32)),
+        _bf16("transformer", "transformer", (256, 128)),
     ),
     "cpu": _plan(
         "45s",
@@ -115,7 +129,7 @@ def record(plan: str, folder: Path, names: tuple[str, ...]) -> None:
         words = ["evaluate", planned.family, "--device", device, "--record", str(place)]
         words += ["--input", ",".join(map(str, planned.input)), "--width-step", str(planned.step)]
         words += ["--budget", budget, "--parts", wanted.get(planned.name) or ",".join(planned.parts)]
-        words += ["--threads", str(threads)] if threads else []
+        words += [*planned.options, *(["--threads", str(threads)] if threads else [])]
         print(" ".join(words), flush=True)
         subprocess.run([sys.executable, "-m", "ampere_energy", *words], check=False)
     for name, asked in (("depth", _depth), ("linear", _linear)):
