@@ -38,7 +38,7 @@ from benchmarks.models import CARD, MODELS, Model
 
 ROOT = Path(__file__).parents[1]
 WATTS = 10.0
-PROFILED_S, UNSEEN_S = 50.0, 45.0
+PROFILED_S, UNSEEN_S = 50.0, 60.0
 """Seconds of a campaign for one model, and for a factory's structures."""
 _EVERY_S, WINDOW_S = 3.0, 0.5
 _AFTER = 8

@@ -131,9 +131,7 @@ class Training:
         if self.device == "cuda":
             return self._run_on_card(seconds)
         begun = time.perf_counter()
-        while (
-            time.perf_counter() - begun < SETTLES_S
-        ):  # after a sleep, caches are cold
+        while time.perf_counter() - begun < SETTLES_S:  # after a sleep, caches are cold
             self.step()
         start = time.time()
         wall, cpu = time.perf_counter(), time.process_time()

@@ -25,6 +25,8 @@ _WHOLE, _WHOLE_OF_MANY = 2, 6
 """How many members are metered whole: of one structure, and of several."""
 _ISSUED, _ISSUED_WHOLE, _ISSUED_LIGHT = 5, 4, 4
 """At how many points of a kind, of how many members and of how many of the lightest issuing a step is timed."""
+_LEAST = 2
+"""At how many points every kind of several structures is timed, whatever the budget: there may be hundreds of kinds."""
 _SIDE_BY_SIDE = 3
 _ITSELF = 3
 """How often a model that stands as it is is metered whole."""
@@ -50,6 +52,7 @@ def opening(scope: Scope, drawn_members: Sequence[Member], timings: bool) -> Ope
     members = _members(scope, drawn_members)
     timed: list[Request] = []
     metered: list[Request] = []
+    later: list[Request] = []
     for kind, domain in scope.domains.items():
         corners = bounds(domain)
         largest = () if members else corners[:1]  # else the largest member, metered, tells of it
@@ -63,8 +66,10 @@ def opening(scope: Scope, drawn_members: Sequence[Member], timings: bool) -> Ope
             points = looked = issued = scope.own(kind)
         metered += [Request(scope.block(kind, point), True) for point in looked]
         if timings:
-            timed += [Request(alone(kind, point), False) for point in issued]
-            timed += [Request(scope.block(kind, point), False) for point in points if point not in issued]
+            own = [Request(alone(kind, point), False) for point in issued]
+            own += [Request(scope.block(kind, point), False) for point in points if point not in issued]
+            least = _LEAST if scope.more else len(own)
+            timed, later = [*timed, *own[:least]], [*later, *own[least:]]
         else:
             metered += [Request(scope.block(kind, point), True) for point in points if point not in looked]
     bundles = _bundles(scope)
@@ -73,12 +78,12 @@ def opening(scope: Scope, drawn_members: Sequence[Member], timings: bool) -> Ope
     wholes += [Request(scope.captured(whole), True) for whole in metered_wholes]
     wholes += [Request(bundle, False) for bundle in bundles if timings]
     wholes += [Request(scope.captured(bundle), True) for bundle in bundles[:1]]
-    draw.shuffle(timed)
-    draw.shuffle(metered)
+    for requests in (timed, metered, later):
+        draw.shuffle(requests)
     requests = [*timed, *metered]
     if scope.itself is not None:
         requests = _between(requests, Request(scope.itself, itself=True), _ITSELF)
-    return Opening((*requests, *wholes), len(requests))
+    return Opening((*requests, *wholes, *later), len(requests))
 
 
 def _between(requests: Sequence[Request], itself: Request, times: int) -> list[Request]:
