@@ -123,9 +123,17 @@ def test_a_factory_that_raises_is_the_users_error(device: LocalDevice, models: P
 
 def test_a_worker_killed_from_outside_is_infeasible(device: LocalDevice, models: Path) -> None:
     device.measure(model_ref(f"{models}:prints", input=(5, 3)), QUICK)
-    assert device._worker._process is not None
-    pid = device._worker._process.pid
-    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    first = device._worker
+
+    def kill() -> None:
+        """The worker that took over for the second model, once it has been asked."""
+        while device._worker is first or not device._worker._hello:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        assert device._worker._process is not None
+        os.kill(device._worker._process.pid, signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
     start = time.monotonic()
     failed = device.measure(model_ref(f"{models}:hangs", input=(5, 3)), QUICK)
     assert "signal 9" in str(failed.infeasible)
