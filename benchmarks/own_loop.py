@@ -19,6 +19,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices import Device, open_device
 from ampere_energy.measure.measurement import DeviceInfo, Measurement, MeterInfo, Procedure, Timing, Workload
+from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import Axis, structures
@@ -41,11 +44,12 @@ WATTS = 10.0
 PROFILED_S, UNSEEN_S = 50.0, 60.0
 """Seconds of a campaign for one model, and for a factory's structures."""
 _EVERY_S, WINDOW_S = 3.0, 0.5
-_AFTER = 8
 CARD_S, CARD_WINDOW_S = 20.0, 1.5
-_CARD_EVERY_S, _CARD_AFTER = 6.0, 3
-_PROCESSES, _PROCESSES_OF_MANY = 12, 5
+_CARD_EVERY_S = 6.0
+_PROCESSES, _PROCESSES_OF_MANY, _CARD_PROCESSES = 20, 7, 2
 """Loops of one network: how fast a process computes depends on where its memory happens to lie."""
+_AFTER, _AFTER_OF_MANY, _CARD_AFTER = 20, 8, 3
+"""Windows of one network after its campaign."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Scored:
         time_s: estimated, of a step.
         loops_s: seconds a step of all windows.
         device: what it ran on.
+        commit, date: of the code, and when it ran.
     """
 
     table: str
@@ -82,10 +87,17 @@ class Scored:
     time_s: float = 0.0
     loops_s: tuple[float, ...] = ()
     device: str = ""
+    commit: str = ""
+    date: str = ""
+
+    @property
+    def scored_j(self) -> list[float]:
+        """The windows that the estimate is held against: later ones alone, where its campaign ran the very model."""
+        return self.loops_j if self.table == "profiled" else self.during_j + self.loops_j
 
     @property
     def loop_j(self) -> float:
-        return statistics.fmean(self.during_j + self.loops_j)
+        return statistics.fmean(self.scored_j)
 
     @property
     def error(self) -> float:
@@ -206,7 +218,7 @@ def on_card(name: str) -> Iterator[Scored]:
 
 
 def unseen(name: str) -> Iterator[Scored]:
-    """Networks of a factory that its campaign never ran."""
+    """Networks of a factory that its campaign never ran; one that it happened to draw is left out."""
     model = MODELS[name]
     found = structures(reference(model, {}), [axis(text) for text in model.vary], parse_ref)
     asked = [(arguments, parse_ref(reference(model, arguments))) for arguments in model.others]
@@ -220,7 +232,20 @@ def unseen(name: str) -> Iterator[Scored]:
             ref=first.ref,
             more=more,
         )
-        yield from scores("unseen", model, name, learnt, asked, device, UNSEEN_S)
+        for scored, (_, spec) in zip(
+            scores("unseen", model, name, learnt, asked, device, UNSEEN_S, _AFTER_OF_MANY), asked, strict=True
+        ):
+            if not ran(learnt, spec):
+                yield scored
+
+
+def ran(learnt: Profile, spec: ModelSpec) -> bool:
+    """Whether a campaign ran this very network."""
+    nets = learnt.nets
+    assert nets is not None
+    own = sorted((b.kind.id, b.point) for b in spec.blocks)
+    wholes = (o.blocks for o in nets.observations if len(o.blocks) > 1 and not o.apart)
+    return any(sorted((nets.subjects[kind].id, point) for kind, point in blocks) == own for blocks in wholes)
 
 
 def scores(
@@ -246,6 +271,7 @@ def scores(
             list(energies_j[during[place] :]), list(energies_j[: during[place]]), learnt.profile_s, budget_s,
             len(spec.blocks), len(spec.kinds), found.time_s, times_s,
             ", ".join(told[key] for key in ("gpu", "processor", "cores", "torch") if key in told),
+            commit(), datetime.now(UTC).date().isoformat(),
         )  # fmt: skip
 
 
@@ -262,7 +288,7 @@ def running(model: Model, settings: Sequence[Mapping[str, int]], name: str = "cp
     """This machine's processor or card, with plain loops for each set of arguments."""
     with contextlib.ExitStack() as stack:
         on_cpu = name == "cpu"
-        each = (_PROCESSES if len(settings) == 1 else _PROCESSES_OF_MANY) if on_cpu else 2
+        each = (_PROCESSES if len(settings) == 1 else _PROCESSES_OF_MANY) if on_cpu else _CARD_PROCESSES
         loops = [
             [stack.enter_context(contextlib.closing(Loop(model, own, name))) for _ in range(each)] for own in settings
         ]
@@ -271,6 +297,15 @@ def running(model: Model, settings: Sequence[Mapping[str, int]], name: str = "cp
         for loop in (loop for own in loops for loop in own):
             loop.ready()  # what starts beside a campaign would slow it down
         yield Interleaved(device, loops, *((WINDOW_S, _EVERY_S) if on_cpu else (CARD_WINDOW_S, _CARD_EVERY_S)))
+
+
+@cache
+def commit() -> str:
+    """The code that ran; a folder that is no checkout does not tell."""
+    told = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip()
 
 
 def axis(text: str) -> Axis:

@@ -18,6 +18,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(thorough)]
 
 
+@pytest.fixture(autouse=True)
+def no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have a narrow window, which pytest-xdist tells its workers."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="session")
 def overwrite(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are written instead of read."""

@@ -235,7 +235,7 @@ def _members(trials: Trials) -> Table:
         prediction = member.predictions[method]
         low, high = prediction.interval_j or (prediction.energy_j,) * 2
         table.add_row(
-            spelt(member.widths, trials.names),
+            spelt(member.widths, trials.names).replace(",", ", "),  # a narrow window folds between words
             si(prediction.energy_j, "J"),
             f"{si(low, 'J')} – {si(high, 'J')}",
             f"{si(member.measured_j, 'J')} ± {si(member.measured_std_j, 'J')}",
