@@ -227,9 +227,8 @@ class Guided:
             pooled_error([m.energy_std_j / m.energy_j for m in metered], len(metered[0].windows)) if metered else 0.0
         )
         waits = self.scope.spec.training.mode.waits
-        found = (
-            observation(net, record, error, waits, long=self._long(net, record)) for net, record in self._records[:count]
-        )
+        records = self._records[:count]
+        found = (observation(net, record, error, waits, long=self._long(net, record)) for net, record in records)
         return [o for o in found if o is not None]
 
     def _long(self, net: Net, record: Record) -> bool:

@@ -154,12 +154,15 @@ _Nets = Sequence[Sequence[tuple[Subject, Point]]]
 
 def _met(columns: Sequence[Array], seconds: Array, blocks: Array) -> tuple[Array, Array]:
     """Non-negative weights of columns that meet times, and how far each is missed as a share of it."""
-    relative, counts = np.stack(columns, 1) / seconds[:, None], np.sqrt(blocks)
-    trust = counts
+    stacked, counts = np.stack(columns, 1), np.sqrt(blocks)
+    trust, about_s = counts, seconds
     for _ in range(_ROUNDS):
-        weights, _ = nnls(relative * trust[:, None], trust)
-        misses = relative @ weights - 1
-        trust = counts * trusted(misses, 2 * _SPREAD)
+        scale = trust / about_s
+        weights, _ = nnls(stacked * scale[:, None], seconds * scale)
+        met_s = stacked @ weights
+        about_s = np.maximum(met_s, _LEAST * seconds)
+        misses = met_s / seconds - 1
+        trust = counts * trusted((met_s - seconds) / about_s, 2 * _SPREAD)
     return weights, misses
 
 
