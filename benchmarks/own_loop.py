@@ -46,9 +46,9 @@ PROFILED_S, UNSEEN_S = 50.0, 60.0
 _EVERY_S, WINDOW_S = 3.0, 0.5
 CARD_S, CARD_WINDOW_S = 20.0, 1.5
 _CARD_EVERY_S = 6.0
-_PROCESSES, _PROCESSES_OF_MANY, _CARD_PROCESSES = 20, 7, 2
+PROCESSES, PROCESSES_OF_MANY, _CARD_PROCESSES = 20, 7, 2
 """Loops of one network: how fast a process computes depends on where its memory happens to lie."""
-_AFTER, _AFTER_OF_MANY, _CARD_AFTER = 20, 8, 3
+AFTER, AFTER_OF_MANY, _CARD_AFTER = 20, 8, 3
 """Windows of one network after its campaign."""
 
 
@@ -233,7 +233,7 @@ def unseen(name: str) -> Iterator[Scored]:
             more=more,
         )
         for scored, (_, spec) in zip(
-            scores("unseen", model, name, learnt, asked, device, UNSEEN_S, _AFTER_OF_MANY), asked, strict=True
+            scores("unseen", model, name, learnt, asked, device, UNSEEN_S, AFTER_OF_MANY), asked, strict=True
         ):
             if not ran(learnt, spec):
                 yield scored
@@ -256,7 +256,7 @@ def scores(
     asked: list[Any],
     device: Interleaved,
     budget_s: float,
-    after: int = _AFTER,
+    after: int = AFTER,
 ) -> Iterator[Scored]:
     during = [len(own) for own in device.seen]
     for _ in range(after * len(asked)):
@@ -288,7 +288,7 @@ def running(model: Model, settings: Sequence[Mapping[str, int]], name: str = "cp
     """This machine's processor or card, with plain loops for each set of arguments."""
     with contextlib.ExitStack() as stack:
         on_cpu = name == "cpu"
-        each = (_PROCESSES if len(settings) == 1 else _PROCESSES_OF_MANY) if on_cpu else _CARD_PROCESSES
+        each = (PROCESSES if len(settings) == 1 else PROCESSES_OF_MANY) if on_cpu else _CARD_PROCESSES
         loops = [
             [stack.enter_context(contextlib.closing(Loop(model, own, name))) for _ in range(each)] for own in settings
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from scipy.stats import binom
@@ -13,32 +14,38 @@ from benchmarks.own_loop import Scored
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "results"
-OWN_LOOP = ROOT / "data" / "own-loop" / "cpu.jsonl"
+OWN_LOOPS = ROOT / "data" / "own-loop"
 LEVEL = 0.9
 
 
 def own_loops() -> str:
-    """Estimates beside plain training loops: models as profiled, then networks that no campaign ran."""
-    found = own_loop.read(OWN_LOOP)
-    profiled, unseen = ([s for s in found if s.table == table] for table in ("profiled", "unseen"))
+    """Estimates beside plain training loops: models as profiled, networks that no campaign ran, and a card's."""
+    profiled, unseen, card = (table(name) for name in ("profiled", "unseen", "card"))
     return f"""# Estimates beside a user's own loop
 
 What does the estimate say, and what does a training loop take that knows nothing of AMPERE? The loops are
-`benchmarks/plain_loop.py`, the models `benchmarks/models`; neither imports anything of ours. Energy is modelled: processor
-seconds × {own_loop.WATTS:g} W. Loops run in windows of {own_loop.WINDOW_S:g} s among the campaign's measurements and after them, each network in
-two to four processes, on a shared two-core machine with one thread. Regenerate this page from
-[the recorded windows](../../data/own-loop) by `make results`; record them anew by `python -m benchmarks.own_loop`.
-
-**How much a loop agrees with itself.** One process of a network differs from the others of the same network by
-{_percent(_between(found))} (standard deviation of one window); that is the floor under every figure here.
+`benchmarks/plain_loop.py`, the models `benchmarks/models`; neither imports anything of ours.
 
 {_summary("Models as they were profiled", profiled)}
 {_summary("Networks that no campaign ran", unseen)}
+{_summary("Models as they were profiled, on an NVIDIA card", card)}
+
+**How it was measured.** Energy is modelled on the processor: processor seconds × {own_loop.WATTS:g} W, one thread of a
+shared two-core machine. A network's loop runs in {own_loop.PROCESSES} processes for models as they were profiled and in
+{own_loop.PROCESSES_OF_MANY} for the others, in windows of {own_loop.WINDOW_S:g} s, among the campaign's measurements and after
+them. Models as they were profiled are held against the later windows alone. Recorded {_when(profiled + unseen)}; regenerate
+this page from [the recorded windows](../../data/own-loop) by `make results`, record them anew by
+`python -m benchmarks.own_loop`.
+
+**How much a loop agrees with itself.** On the processor, one process differs from others of the same network by
+{_percent(_between(profiled + unseen))} (standard deviation of one window, the median of all networks;
+[why](../decisions/038-processes-differ.md)). That is the floor under every figure here: the mean of
+{own_loop.AFTER} windows is itself that uncertain by a factor of {own_loop.AFTER**-0.5:.2f}.
 
 ## Models as they were profiled
 
-`ampere profile MODEL --budget {own_loop.PROFILED_S:g}s`. "Later windows" are those after the campaign alone; "blocks alone" is
-the same estimate without the measurements of the model itself.
+`ampere profile MODEL --budget {own_loop.PROFILED_S:g}s`. "Blocks alone" is the same estimate without the measurements of the
+model itself.
 
 {_table(profiled, _of_profiled)}
 
@@ -48,21 +55,65 @@ One campaign a factory over several of its arguments (`--vary`, {own_loop.UNSEEN
 did not run.
 
 {_table(unseen, _of_unseen)}
+
+## On an NVIDIA card
+
+Eager steps of models as they were profiled ({own_loop.CARD_S:g} s each), on an NVIDIA H200; joules as the card counts them.
+Recorded {_when(card)}.
+
+{_table(card, _of_card)}
 """
+
+
+def table(name: str) -> list[Scored]:
+    """All that is recorded of one table."""
+    return [s for path in sorted(OWN_LOOPS.glob("*.jsonl")) for s in own_loop.read(path) if s.table == name]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How one table's estimates did, as shares.
+
+    Attributes:
+        inside: of the pairs of an estimate and a window that lie within the estimate's 90 % interval.
+        exact: which shares 95 % of exact intervals would have.
+    """
+
+    networks: int
+    median: float
+    worst: float
+    bias: float
+    pairs: int
+    inside: float
+    exact: tuple[float, float]
+
+
+def summary(found: list[Scored]) -> Summary:
+    errors = [s.error for s in found]
+    windows = [s.low_j <= j <= s.high_j for s in found for j in s.scored_j]
+    low, high = (float(count) / len(windows) for count in binom.interval(0.95, len(windows), LEVEL))
+    median, worst = statistics.median(map(abs, errors)), max(map(abs, errors))
+    return Summary(
+        len(found), median, worst, statistics.fmean(errors), len(windows), sum(windows) / len(windows), (low, high)
+    )
 
 
 def _summary(title: str, found: list[Scored]) -> str:
     if not found:
         return f"**{title}.** None recorded."
-    errors = [s.error for s in found]
-    windows = [s.low_j <= j <= s.high_j for s in found for j in (*s.during_j, *s.loops_j)]
-    low, high = binom.interval(0.95, len(windows), LEVEL)
+    told = summary(found)
+    low, high = told.exact
     return (
-        f"**{title}** ({len(found)}): median error {_percent(statistics.median(map(abs, errors)))}, worst "
-        f"{_percent(max(map(abs, errors)))}, mean signed error {100 * statistics.fmean(errors):+.1f} %; {sum(windows)} of "
-        f"{len(windows)} windows ({_percent(sum(windows) / len(windows))}) inside the 90 % intervals, where 95 % of exact "
-        f"ones would have {_percent(low / len(windows))} to {_percent(high / len(windows))}.\n"
+        f"**{title}** ({told.networks}): median error {_percent(told.median)}, worst {_percent(told.worst)}, mean signed "
+        f"error {100 * told.bias:+.1f} %; of {told.pairs} pairs of an estimate and a window of a loop "
+        f"{_percent(told.inside)} are inside the 90 % intervals (exact ones: {_percent(low)} to {_percent(high)}).\n"
     )
+
+
+def _when(found: Iterable[Scored]) -> str:
+    """`2026-11-19 at 208b3a5`."""
+    told = list(dict.fromkeys(f"{s.date} at {s.commit}" for s in found))
+    return ", ".join(told) or "never"
 
 
 def _between(found: Iterable[Scored]) -> float:
@@ -74,7 +125,7 @@ def _table(found: list[Scored], row: Callable[[Scored], list[str]]) -> str:
     if not found:
         return ""
     heads = ["model", "estimate", "own loop", "error", "inside"]
-    heads += ["later windows", "blocks alone"] if found[0].table == "profiled" else ["arguments"]
+    heads += {"profiled": ["blocks alone"], "unseen": ["arguments"]}.get(found[0].table, ["blocks alone", "setting"])
     lines = [heads, ["---"] * len(heads), *(row(scored) for scored in found)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -87,15 +138,15 @@ def _both(scored: Scored) -> list[str]:
 
 
 def _of_profiled(scored: Scored) -> list[str]:
-    later, without = (
-        scored.energy_j / statistics.fmean(scored.loops_j) - 1,
-        (scored.without_j or 0.0) / scored.loop_j - 1,
-    )
-    return [*_both(scored), f"{100 * later:+.1f} %", f"{100 * without:+.1f} %"]
+    return [*_both(scored), f"{100 * ((scored.without_j or 0.0) / scored.loop_j - 1):+.1f} %"]
 
 
 def _of_unseen(scored: Scored) -> list[str]:
     return [*_both(scored), ", ".join(f"{name}={value}" for name, value in scored.arguments.items())]
+
+
+def _of_card(scored: Scored) -> list[str]:
+    return [*_of_profiled(scored), f"{scored.optimizer}, {scored.precision}"]
 
 
 def host_times() -> str:

@@ -72,7 +72,7 @@ def _on_cards() -> Iterator[dict[str, Any]]:
 def _bridges(recorded: Recorded, about: About) -> bool:
     asked = recorded.experiment
     alike = about.family == asked.family and about.mode in recorded.modes
-    return alike and bridged(replace(about.training, batch=asked.input[0]), about.training)
+    return alike and bridged(replace(asked.training, batch=asked.input[0], mode=about.mode), about.training)
 
 
 def _on_a_cpu() -> Iterator[dict[str, Any]]:

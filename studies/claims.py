@@ -55,7 +55,7 @@ def _recorded(card: Sets, cpu: Sets) -> Iterator[str]:
     yield f"from {most} % too much to {-least} % too little on the cards, {-high} to {-low} % too little on the CPU"
     known = sum("neuralpower" in found["scores"] for found in card.values()) // 2
     better = [name for name, found in card.items() if _error(found, "neuralpower") < _error(found)]
-    every = f"all {known}" if 2 * known == len(card) else f"{_WORDS[known]} of the {len(card) // 2}"
+    every = f"all {known}" if 2 * known == len(card) else f"{known} of the {len(card) // 2}"
     yield f"phases of operators are recorded of {every} sets"
     yield f"better than AMPERE on {_WORDS[len(better)]} of {2 * known} settings"
     modes = "each in two modes"
@@ -74,7 +74,7 @@ def _missed(card: Sets) -> Iterator[str]:
     yield f"(0.98 are asked): {_error(small[1]):.1f} % off"
     asked = 100 * bars(small[0]).error
     yield f"eager and refined: {_error(small[0], 'refined'):.1f} % off on five members, where {asked:.1f} % are one"
-    yield f"is {_error(small[0]):.1f} % off, within the {asked:.1f} % that are one and a half times"
+    yield f"is {_error(small[0]):.1f} % off, more than the {asked:.1f} % that are one and a half times"
     yield f"twenty cold steps of the same models are {_error(small[0], 'run20'):.1f} % off"
     middling = [card[f"cnn5_128-aligned {mode}"] for mode in ("eager", "graph")]
     yield f"recorded in the same way, is {_error(middling[0]):.1f} and {_error(middling[1]):.1f} % off"
@@ -113,7 +113,7 @@ def _readme(card: Sets, cpu: Sets, cards: list[dict[str, Any]]) -> Iterator[str]
     half = sum(row["members"] for row in alike) // 2
     inside = 100 * pooled(alike, "inside elsewhere")
     yield f"held {inside:.0f} % of {half} members, each in two modes, measured on others"
-    walls = _ends(card.values(), lambda found: found["wall_s"], 1)
+    walls = _ends((found for found in card.values() if found["wall_s"]), lambda found: found["wall_s"], 1)
     yield f"Profiles were saved after {walls} s"
     yield f"{_inside(card, 'ampere'):.1f} % of the {_members(card) // 2} members, each in two modes, are inside"
     yield f"AMPERE is off by {_errors(cpu, 'ampere', 1)} %, FLOPs by {_errors(cpu, 'flops')} %"

@@ -123,7 +123,8 @@ def families(sets: Sets) -> list[str]:
         cells = [_standings([one for one in own.values() if one["widths"] == w]) for w in ("aligned", "any")]
         refined, flops, run20 = (_range(_known(own.values(), method)) for method in ("refined", "flops", "run20"))
         more = [refined, flops, _range(min(_others(one).values()) for one in own.values()), run20]
-        label = f"{_FAMILIES[start.partition('_')[0]]}, batch {batch:,}"
+        family, _, setting = start.partition("_")
+        label = f"{_FAMILIES[family]}, batch {batch:,}{', bf16 with AdamW' if setting == 'bf16' else ''}"
         rows.append(f"| {label} | {' | '.join(cell or '–' for cell in cells)} | {' | '.join(more)} |")
     return rows
 
