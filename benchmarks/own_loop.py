@@ -41,8 +41,8 @@ from benchmarks.models import CARD, MODELS, Model
 
 ROOT = Path(__file__).parents[1]
 WATTS = 10.0
-PROFILED_S, UNSEEN_S = 50.0, 60.0
-"""Seconds of a campaign for one model, and for a factory's structures."""
+PROFILED_S, UNSEEN_S = 50.0, 90.0
+"""Seconds of a campaign for one model, and for a factory's structures, the windows of the loops among them."""
 _EVERY_S, WINDOW_S = 3.0, 0.5
 CARD_S, CARD_WINDOW_S = 20.0, 1.5
 _CARD_EVERY_S = 6.0

@@ -44,6 +44,8 @@ _HANDED = 0.1
 Over twenty whole models recorded on an H200, blocks side by side took the host 0.1 ms a block longer than in their
 model, at a base of half a millisecond; models whose steps wait for the host say half of that (`data/h200-whole`).
 """
+_REACHES = (0.5, 0.6745), (0.9, 1.645)
+"""Shares of normal misses, and how many standard deviations they lie within: usual misses, and those in the tails."""
 _ROWS = 2
 """At least so many networks tell of either side of a jump."""
 
@@ -124,12 +126,14 @@ def learn_host(subjects: Sequence[Subject], observations: Sequence[Observation])
         columns.append(own)
         jumps.append(jump)
     free = max(0, len(seen) - int(np.count_nonzero(weights)))
-    seen_spread = 1.4826 * float(np.median(np.abs(misses))) * math.sqrt(len(seen) / max(free, 1))
+    usual, most = (float(np.quantile(np.abs(misses), share)) / reach for share, reach in _REACHES)
+    seen_spread = max(usual * math.sqrt(len(seen) / max(free, 1)), most)
     gaps = [
         o.wall_s - o.time_s
         for o, host_s in seen
         if o.wall_s is not None and len(o.blocks) > 1 and host_s < HOST_BOUND * o.time_s
     ]
+    weights = weights * (1 + usual**2)  # a fit to relative misses lies low by their variance
     of_names, of_jumps = np.split(weights[1:], [len(names)])
     return Host(
         base_s=float(weights[0]),
@@ -154,15 +158,12 @@ _Nets = Sequence[Sequence[tuple[Subject, Point]]]
 
 def _met(columns: Sequence[Array], seconds: Array, blocks: Array) -> tuple[Array, Array]:
     """Non-negative weights of columns that meet times, and how far each is missed as a share of it."""
-    stacked, counts = np.stack(columns, 1), np.sqrt(blocks)
-    trust, about_s = counts, seconds
+    relative, counts = np.stack(columns, 1) / seconds[:, None], np.sqrt(blocks)
+    trust = counts
     for _ in range(_ROUNDS):
-        scale = trust / about_s
-        weights, _ = nnls(stacked * scale[:, None], seconds * scale)
-        met_s = stacked @ weights
-        about_s = np.maximum(met_s, _LEAST * seconds)
-        misses = met_s / seconds - 1
-        trust = counts * trusted((met_s - seconds) / about_s, 2 * _SPREAD)
+        weights, _ = nnls(relative * trust[:, None], trust)
+        misses = relative @ weights - 1
+        trust = counts * trusted(misses, 2 * _SPREAD)
     return weights, misses
 
 

@@ -23,6 +23,8 @@ from ampere_energy.model.variants import Variant, alone
 _INSIDE = 10
 _WHOLE, _WHOLE_OF_MANY = 2, 6
 """How many members are metered whole: of one structure, and of several."""
+_WHOLE_AT_LEAST = 3
+"""How many of these where there are several structures, whatever the budget: the many kinds alone may outlast it."""
 _ISSUED, _ISSUED_WHOLE, _ISSUED_LIGHT = 5, 4, 4
 """At how many points of a kind, of how many members and of how many of the lightest issuing a step is timed."""
 _LEAST = 2
@@ -74,13 +76,16 @@ def opening(scope: Scope, drawn_members: Sequence[Member], timings: bool) -> Ope
             metered += [Request(scope.block(kind, point), True) for point in points if point not in looked]
     bundles = _bundles(scope)
     wholes = [Request(whole, False) for whole in members if scope.captures and timings]
-    metered_wholes = members[: _WHOLE_OF_MANY if scope.more else _WHOLE]
-    wholes += [Request(scope.captured(whole), True) for whole in metered_wholes]
+    metered_wholes = [
+        Request(scope.captured(whole), True) for whole in members[: _WHOLE_OF_MANY if scope.more else _WHOLE]
+    ]
+    first = metered_wholes[:_WHOLE_AT_LEAST] if scope.more else []
+    wholes += metered_wholes[len(first) :]
     wholes += [Request(bundle, False) for bundle in bundles if timings]
     wholes += [Request(scope.captured(bundle), True) for bundle in bundles[:1]]
     for requests in (timed, metered, later):
         draw.shuffle(requests)
-    requests = [*timed, *metered]
+    requests = [*timed, *metered, *first]
     if scope.itself is not None:
         requests = _between(requests, Request(scope.itself, itself=True), _ITSELF)
     return Opening((*requests, *wholes, *later), len(requests))
