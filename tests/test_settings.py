@@ -173,7 +173,7 @@ def test_a_bundle_is_asked_in_any_of_its_settings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     done = ampere("estimate", "cnn5", "--profile", "nvidia-h200", "--optimizer", "adam", "--mode", "compile")
     assert done.returncode == 4
-    said = "its profiles were made with --optimizer sgd, you asked for adam; with --mode eager or --mode graph, you"
+    said = "made with --optimizer adamw or --optimizer sgd, you asked for adam; with --mode eager or --mode graph, you"
     assert said in done.stderr
 
 
