@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -52,6 +53,7 @@ def profile(
     budget_s: float | None = None,
     ref: ModelRef | None = None,
     more: Sequence[Structure] = (),
+    begin: Callable[[], None] = lambda: None,
 ) -> Profile:
     """Profiles what a model is made of on a device, and fits it.
 
@@ -66,6 +68,7 @@ def profile(
         budget_s: short for `rules=Rules(budget_s=…)`.
         ref: where the model comes from, so that whole members can be built of one that is no chain of recipes.
         more: further structures of the same factory, profiled together.
+        begin: called when all else was checked, before the log is read.
 
     Returns:
         The profile; marked incomplete where it was interrupted (Ctrl-C) or a kind could not be measured.
@@ -90,7 +93,9 @@ def profile(
                 more=more,
             )
         )
-        return _run(spec, campaign, opened, log, method, observe)
+        with MeasurementLog(Path(log)).held() if log is not None else contextlib.nullcontext():
+            begin()
+            return _run(spec, campaign, opened, log, method, observe)
     finally:
         if isinstance(device, str):
             opened.close()

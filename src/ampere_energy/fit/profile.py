@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ampere_energy import files
 from ampere_energy.errors import AmpereError, FileError
 from ampere_energy.fit.file import AGAIN, SCHEMA, contents, read
 from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
@@ -29,6 +29,8 @@ from ampere_energy.plain import decode, encode, later
 MOST_POINTS = 2048
 """Of one kind, and observations of a joint fit: matrices of their square must fit into memory."""
 MOST_BLOCKS = 4096
+UNUSABLE = "measure again with nothing else running, or start anew with --fresh"
+"""What to do about measurements that make no profile."""
 MOST_KINDS = 512
 _WIDEST, _FARTHEST = 20.0, 100.0
 
@@ -158,19 +160,18 @@ class Profile:
         return {"schema": SCHEMA, "profile": encode(self)}
 
     def save(self, path: str | Path) -> None:
-        """Writes the profile; a crash leaves the old file or the new one, never a half."""
-        path = Path(path)
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        text = json.dumps(self.plain(), allow_nan=False, indent=1)
+        """Writes the profile, if `load` will take it; a crash leaves the old file or the new one, never a half."""
+        files.write(Path(path), self.check(Path(path)))
+
+    def check(self, path: Path) -> bytes:
+        """What a file of it has, where `load` will take that; else nothing should be saved, and this is an error."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("w") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except OSError as error:
-            raise FileError(f"{path} cannot be written ({error.strerror})", "choose another --out") from error
+            data = (json.dumps(self.plain(), allow_nan=False, indent=1) + "\n").encode()
+            loads(data, path)
+        except (FileError, ValueError) as error:
+            why = error.what if isinstance(error, FileError) else f"profile {path} is not JSON: {error}"
+            raise FileError(f"{why}; so it is not saved, and what there was is as it was", UNUSABLE) from error
+        return data
 
 
 def load(path: str | Path) -> Profile:
@@ -180,7 +181,7 @@ def load(path: str | Path) -> Profile:
 
 def loads(data: bytes, path: Path) -> Profile:
     """The profile in a file's bytes, checked as `load` does; `path` names it in errors."""
-    profile = decode(Profile, contents(data, path), f"profile {path}")
+    profile = decode(Profile, contents(data, path), f"profile {path}", AGAIN)
     try:
         _check_use(profile)
     except (AmpereError, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
