@@ -18,7 +18,7 @@ from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.paper import Subtracting
-from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.profile import Profile, check_kinds
 from ampere_energy.fit.references import Reference, collect
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.fit.steps import steps
@@ -75,6 +75,7 @@ def profile(
     """
     if method not in METHODS:
         raise RequestError(f"no method is called {method!r}", f"choose from {', '.join(METHODS)}")
+    check_kinds([spec, *(structure.spec for structure in more)])
     if rules is None:
         rules = Rules(budget_s=budget_s)
     opened = open_device(device) if isinstance(device, str) else device

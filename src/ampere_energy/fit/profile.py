@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from ampere_energy import files
-from ampere_energy.errors import AmpereError, FileError
+from ampere_energy.errors import AmpereError, FileError, RequestError
 from ampere_energy.fit.file import AGAIN, SCHEMA, contents, read
 from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.references import PER_KIND, Reference
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
-from ampere_energy.model.blocks import Kind, Point
+from ampere_energy.model.blocks import Kind, ModelSpec, Point
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
 from ampere_energy.plain import decode, encode, later
@@ -31,8 +31,10 @@ MOST_POINTS = 2048
 MOST_BLOCKS = 4096
 UNUSABLE = "measure again with nothing else running, or start anew with --fresh"
 """What to do about measurements that make no profile."""
-MOST_KINDS = 512
-_WIDEST, _FARTHEST = 20.0, 100.0
+MOST_KINDS = MOST_POINTS // 2
+"""Each is metered and timed at least once."""
+_WIDEST, _FARTHEST = 20.0, 200.0
+"""In logarithms: the square of what is as far as this, times all that a mean may be, is still a number."""
 
 
 class Quantity(StrEnum):
@@ -174,6 +176,14 @@ class Profile:
         return data
 
 
+def check_kinds(specs: Sequence[ModelSpec]) -> None:
+    """Refuses models with more kinds of blocks than a profile may know, before they are measured."""
+    kinds = len({block.kind for spec in specs for block in spec.blocks})
+    if kinds > MOST_KINDS:
+        what = f"{specs[0].name} has {kinds} kinds of blocks, and a profile holds at most {MOST_KINDS}"
+        raise RequestError(what, "profile a part of it, or vary fewer arguments")
+
+
 def load(path: str | Path) -> Profile:
     """Reads a saved profile; anything but a valid one that gives finite numbers is a `FileError`."""
     return loads(read(Path(path)), Path(path))
@@ -197,8 +207,8 @@ def _check_use(profile: Profile) -> None:
     if profile.nets is not None:
         _check_nets(profile.nets)
     _check_references(profile.references, profile.nets)
-    if len(profile.kinds) > MOST_KINDS or sum(len(known.points) for known in profile.kinds) > 4 * MOST_POINTS:
-        raise ValueError(f"more than {MOST_KINDS} kinds or {4 * MOST_POINTS} points")
+    if len(profile.kinds) > MOST_KINDS or sum(len(known.points) for known in profile.kinds) > 8 * MOST_POINTS:
+        raise ValueError(f"more than {MOST_KINDS} kinds or {8 * MOST_POINTS} points")
     for known in profile.kinds:
         _check_kind(known)
 
