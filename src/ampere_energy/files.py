@@ -14,7 +14,6 @@ import errno
 import fcntl
 import gzip
 import os
-import secrets
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -170,7 +169,7 @@ def write(path: Path, data: bytes, remedy: str = "choose another --out") -> None
         if (found := _status(place)) is not None:
             _refuse_others(found, what, remedy)
         place.parent.mkdir(parents=True, exist_ok=True)
-        beside = place.with_name(f".ampere-{os.getpid()}-{secrets.token_hex(4)}")
+        beside = place.with_name(f".ampere-{os.getpid()}-{os.urandom(4).hex()}")
         try:
             file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             try:

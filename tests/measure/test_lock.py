@@ -137,3 +137,12 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="cannot be locked"), held(tmp_path / "file" / "p.jsonl"):
         pass
+
+
+def test_a_folder_that_was_made_for_nothing_goes_away(tmp_path: Path) -> None:
+    with held(tmp_path / "a" / "b" / "p.jsonl"):
+        assert (tmp_path / "a" / "b").is_dir()
+    assert not list(tmp_path.iterdir())
+    with held(tmp_path / "a" / "b" / "p.jsonl"):
+        (tmp_path / "a" / "p.json").write_text("")
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["p.json"]

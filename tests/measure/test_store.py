@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import gzip
-import json
 import multiprocessing
 import os
+import random
 import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from studies import hostile
 from studies.additive import spec_of
 
 from ampere_energy import files
@@ -223,17 +224,17 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_refusal_of_a_damaged_line_has_a_next_step(tmp_path: Path) -> None:
-    log, (one,) = MeasurementLog(tmp_path / "log.jsonl"), measurements(1)
-    log.append(one)
-    record, refused = json.loads(log.path.read_text()), 0
-    for place in ("workload", "device", "meter", "windows", "cost_s"):
-        for value in (None, [], {}, -1, "x", 10**400):
-            broken = json.loads(json.dumps(record))
-            broken["measurement"][place] = value
-            log.path.write_text(json.dumps(broken) + "\n")
+    log, draw, refused = MeasurementLog(tmp_path / "log.jsonl"), random.Random(0), 0
+    for one in measurements(3):
+        log.append(one)
+    lines = log.path.read_text().splitlines()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torn lines
+        for _ in range(200):
+            log.path.write_bytes(hostile.case(draw, lines) + b"\n")
             try:
                 log.read()
             except FileError as error:
                 refused += 1
                 assert error.remedy  # noqa: PT017 - of all that are refused
-    assert refused > 20
+    assert refused > 100

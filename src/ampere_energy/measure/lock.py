@@ -22,6 +22,7 @@ from ampere_energy.errors import FileError
 from ampere_energy.plain import decode, encode, parse_json
 
 _LONGEST = 4096
+_NEAR = "keep it on a disk of this machine"
 _HELD: set[tuple[Path, int, int]] = set()
 """What each thread of each process holds: it may ask again for what it has."""
 
@@ -54,23 +55,39 @@ def held(log: Path, wait: bool = False) -> Iterator[None]:
         yield
         return
     place = own[0]
+    with _folders(place.parent, log):
+        try:
+            file = _taken(place, log, wait)
+        except OSError as error:
+            raise files.refusal(f"{log} cannot be locked", error, _NEAR) from error
+        _HELD.add(own)
+        try:
+            yield
+        finally:
+            _HELD.discard(own)
+            with contextlib.suppress(OSError):
+                place.unlink()  # before it is free: whoever waits for this file sees that it is no longer the lock
+            os.close(file)
+
+
+@contextlib.contextmanager
+def _folders(folder: Path, log: Path) -> Iterator[None]:
+    """Makes the folders of a lock, and takes them away again where nothing came into them."""
+    made = [place for place in (folder, *folder.parents) if not files.exists(place)]
     try:
-        file = _taken(place, log, wait)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise files.refusal(f"{log} cannot be locked", error, "keep it on a disk of this machine") from error
-    _HELD.add(own)
+        raise files.refusal(f"{log} cannot be locked", error, _NEAR) from error
     try:
         yield
     finally:
-        _HELD.discard(own)
-        with contextlib.suppress(OSError):
-            place.unlink()  # before it is free: whoever waits for this file sees that it is no longer the lock
-        os.close(file)
+        with contextlib.suppress(OSError):  # something is in it
+            for place in made:
+                place.rmdir()
 
 
 def _taken(place: Path, log: Path, wait: bool) -> int:
     """The lock's file, locked by this process and with its name in it."""
-    place.parent.mkdir(parents=True, exist_ok=True)
     told = False
     while True:
         file = files.handle(place, os.O_RDWR | os.O_CREAT, f"{log} cannot be locked", "remove its lock")
