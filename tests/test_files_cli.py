@@ -8,8 +8,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -205,10 +203,8 @@ def test_what_is_no_file_is_refused_at_once(folder: Path, tmp_path: Path, monkey
     collection = tmp_path / "ampere-energy" / "profiles"
     collection.mkdir(parents=True)
     os.mkfifo(collection / "fifo.json")
-    (collection / "odd\x1b[2J.json").write_text("{}")
     saved = {entry["profile"]: entry["problem"] for entry in answer("profiles")["saved"]}
     assert "it is a FIFO" in saved["fifo"]
-    assert "\x1b" not in ampere("profiles").stdout
 
 
 @pytest.mark.parametrize(
@@ -256,18 +252,3 @@ def test_a_full_disk_is_said_and_nothing_is_lost(folder: Path, monkeypatch: pyte
             assert (folder / "p.jsonl").read_bytes().startswith(before["p.jsonl"])
     answer("measure", *MEMBER, *SIM, "--add-to", "p.json", cwd=folder)
     assert lines(folder / "p.jsonl") > len(before["p.jsonl"].splitlines())
-
-
-def test_an_output_that_is_full_or_knows_few_characters(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ampere_energy", "models"]
-    if Path("/dev/full").exists():
-        with Path("/dev/full").open("w") as full:
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-        assert done.returncode == 2
-        assert done.stderr == (
-            "ampere: the output cannot be used (No space left on device); make room on the disk, then run this again\n"
-        )
-    few = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
-    done = subprocess.run([*command[:3], "profiles"], env=few, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "yours" in done.stdout

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
-import os
 import sys
 import warnings
 from typing import Annotated, Any, NoReturn
@@ -22,8 +19,6 @@ from ampere_energy.commands.profiling import INTERRUPTED, profile
 from ampere_energy.commands.pruning import prune
 from ampere_energy.commands.searching import search
 from ampere_energy.errors import AmpereError
-from ampere_energy.files import refusal
-from ampere_energy.plain import printable
 
 app = typer.Typer(
     help="What training a neural network on a device will cost, in joules, seconds and battery, before you run it.",
@@ -70,12 +65,8 @@ def main() -> NoReturn:
     debug = "--debug" in sys.argv
     arguments = _vary_alone([a for a in sys.argv[1:] if a != "--debug"]) or ["--help"]
     warnings.showwarning = _one_line_warning
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # in a locale of few characters the others are question marks
     try:
         code = app(args=arguments, prog_name="ampere", standalone_mode=False)
-        sys.stdout.flush()
         if code == INTERRUPTED:
             _fail(f"interrupted{_GOES_ON.get(arguments[0], '')}", code, debug=False)
     except AmpereError as error:
@@ -84,19 +75,9 @@ def main() -> NoReturn:
         code = _fail(_with_remedy(error, arguments), 2, debug)
     except BrokenPipeError:
         code = 141
-        _drop_output()
-    except OSError as error:
-        code = _fail(str(refusal(f"{error.filename or 'the output'} cannot be used", error)), 2, debug)
-        _drop_output()
     except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said in one line
         code = _fail(f"unexpected {type(error).__name__}: {error} (run again with --debug and report it)", 1, debug)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _drop_output() -> None:
-    """What an output that takes no more has not got is let go, rather than tried once more as Python ends."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _vary_alone(arguments: list[str]) -> list[str]:
@@ -119,9 +100,9 @@ def _with_remedy(error: Any, arguments: list[str]) -> str:
 def _fail(message: str, code: int, debug: bool) -> int:
     if debug:
         err.print_exception()
-    print(f"ampere: {printable(' '.join(message.split()))}", file=sys.stderr)
+    print(f"ampere: {' '.join(message.split())}", file=sys.stderr)
     return code
 
 
 def _one_line_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"ampere: warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+    print(f"ampere: warning: {message}", file=sys.stderr)

@@ -12,7 +12,6 @@ import enum
 import hashlib
 import json
 import math
-import re
 import reprlib
 import types
 import typing
@@ -21,7 +20,7 @@ from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar
 
-from ampere_energy.errors import AmpereError, FileError
+from ampere_energy.errors import AmpereError, FileError, printable
 
 T = TypeVar("T")
 AS_IT_WAS = "use the file as it was made, or make it anew"
@@ -30,7 +29,6 @@ LONGEST_TEXT = 4096
 _MOST_ITEMS = 2**17
 _LONGEST = 300
 _RIGHT = "is it the right file"
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def encode(value: Any) -> Any:
@@ -104,11 +102,6 @@ def parse_json(text: str | bytes, where: str, remedy: str = AS_IT_WAS) -> Any:
     return record
 
 
-def printable(text: str) -> str:
-    """Text as a terminal may show it and a file may hold it: no control characters, no half characters, no novel."""
-    return _UNPRINTABLE.sub("?", text[:LONGEST_TEXT])
-
-
 def _check_texts(record: Any, where: str, remedy: str) -> None:
     """Refuses text that no file of ours holds and no terminal should show: control characters, halves, novels."""
     rest = [record]
@@ -119,7 +112,7 @@ def _check_texts(record: Any, where: str, remedy: str) -> None:
             rest += value.values()
         elif isinstance(value, list):
             rest += value
-        elif isinstance(value, str) and (len(value) > LONGEST_TEXT or _UNPRINTABLE.search(value)):
+        elif isinstance(value, str) and (len(value) > LONGEST_TEXT or value != printable(value)):
             what = f"the text {value[:40]!r}, which is too long or has control characters"
             raise FileError(f"{where} has {what}", remedy)
 

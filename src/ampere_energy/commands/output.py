@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ampere_energy import files
-from ampere_energy.plain import printable
 from ampere_energy.show.whole import console, whole
 
 err = console(stderr=True)
@@ -16,7 +15,7 @@ err = console(stderr=True)
 
 def say(message: str) -> None:
     """Tells a line that is not the result."""
-    err.print(printable(message), highlight=False, soft_wrap=True)
+    err.print(message, highlight=False, soft_wrap=True)
 
 
 def show(as_json: bool, data: Callable[[], Any], table: Callable[[], Any]) -> None:

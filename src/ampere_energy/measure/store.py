@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ampere_energy import files
-from ampere_energy.errors import FileError
+from ampere_energy.errors import FileError, printable
 from ampere_energy.measure.lock import held
 from ampere_energy.measure.measurement import Measurement, Record, Timing
-from ampere_energy.plain import decode, encode, parse_json, printable
+from ampere_energy.plain import LONGEST_TEXT, decode, encode, parse_json
 
 SCHEMA = 1
 LARGEST_BYTES = 2**27
@@ -41,7 +41,7 @@ class MeasurementLog:
     def append(self, record: Record) -> None:
         """Adds one record; when this returns, it is on disk."""
         if record.infeasible is not None:
-            record = replace(record, infeasible=printable(record.infeasible))
+            record = replace(record, infeasible=printable(record.infeasible)[:LONGEST_TEXT])
         sort = "timing" if isinstance(record, Timing) else "measurement"
         try:
             line = json.dumps({"schema": SCHEMA, sort: encode(record)}, allow_nan=False)

@@ -16,7 +16,7 @@ from ampere_energy.errors import FileError
 from ampere_energy.fit.file import Heading
 from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.model.training import Training
-from ampere_energy.plain import encode, printable
+from ampere_energy.plain import encode
 from ampere_energy.show.units import percent
 
 Saved = Sequence[tuple[Path, Heading | FileError]]
@@ -28,11 +28,11 @@ def profiles_table(saved: Saved, bundled: Bundled) -> RenderableType:
     own = _table(("--profile", "model", "settings", "device", "date"))
     for path, found in saved:
         if isinstance(found, FileError):
-            own.add_row(printable(path.stem), "", printable(found.what))
+            own.add_row(path.stem, "", found.what)
             continue
         settings = _settings(found.training)
         model = found.model if found.complete else f"{found.model} (partial)"
-        own.add_row(printable(path.stem), model, settings, _on(*_device(found.device)), found.created[:10])
+        own.add_row(path.stem, model, settings, _on(*_device(found.device)), found.created[:10])
     if not saved:
         own.add_row("none", "", "make one with ampere profile")
     shipped = [part for bundle, profiles in bundled.items() for part in _shipped(bundle, profiles.values())]
