@@ -13,9 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from studies.additive import spec_of
 
 from ampere_energy import files
 from ampere_energy.collection import log_of, profile_path
+from ampere_energy.errors import FileError
 from ampere_energy.fit import campaign
 from ampere_energy.fit.profile import Profile, load
 from ampere_energy.measure.lock import held
@@ -106,6 +108,8 @@ def test_a_log_in_use_is_refused_by_all_that_measure(folder: Path) -> None:
             assert told in done.stderr
             assert "wait for it with --wait, or end it" in done.stderr
         assert answer("estimate", *MEMBER, "--profile", "p.json", cwd=folder)["energy_j"] > 0
+        with pytest.raises(FileError, match=f"in use by process {child.pid}"):
+            campaign.profile(spec_of("lenet5"), device="simulated", log=folder / "p.jsonl")
     finally:
         child.kill()
         child.join()
