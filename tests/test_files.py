@@ -81,7 +81,7 @@ def test_reading_is_bounded_also_where_gzip_is_unpacked(tmp_path: Path) -> None:
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"y" * 500)[:-9])
     (tmp_path / "other.gz").write_bytes(b"plain")
     for name in ("cut.gz", "other.gz"):
-        with pytest.raises(FileError, match=r"thing .* cannot be read \(.+\); name a thing"):
+        with pytest.raises(FileError, match=r"thing .* cannot be unpacked \(.+\); name a thing"):
             files.read(tmp_path / name, "thing", AGAIN)
 
 

@@ -144,7 +144,7 @@ def opened(path: Path, sort: str, remedy: str) -> Iterator[BufferedReader]:
     try:
         with os.fdopen(handle(path, os.O_RDONLY, what, remedy), "rb") as file:
             yield file
-    except (OSError, EOFError, zlib.error) as error:
+    except OSError as error:
         raise refusal(what, error, remedy) from error
 
 
@@ -152,8 +152,11 @@ def read(path: Path, sort: str, remedy: str, most: int = LARGEST_BYTES) -> bytes
     """A file's bytes, unpacked where its name ends in `.gz`; a file of more bytes than `most` is refused."""
     with opened(path, sort, remedy) as file:
         if path.suffix == ".gz":
-            with gzip.GzipFile(fileobj=file) as packed:
-                data = _bounded(packed.read, most)
+            try:
+                with gzip.GzipFile(fileobj=file) as packed:
+                    data = _bounded(packed.read, most)
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                raise refusal(f"{sort} {path} cannot be unpacked", error, remedy) from error
         else:
             data = _bounded(file.read, most)
     if len(data) > most:

@@ -165,15 +165,14 @@ def load_pruned(folder: str | Path, model: nn.Module | None = None, example: Exa
     """
     folder = Path(folder)
     shape = folder / "pruned.json"
-    about = parse_json(files.read(shape, "pruned model", _WROTE), str(shape), _WROTE)
     try:
+        about = parse_json(files.read(shape, "pruned model", _WROTE), str(shape), _WROTE)
         with files.opened(folder / "weights.pt", "pruned model", _WROTE) as weights:
             state = torch.load(weights, weights_only=True)
         widths, source = dict(about["groups"]), about["ref"]
-    except FileError:
-        raise
     except Exception as error:  # whatever torch meets in a file that is something else
-        raise FileError(f"{folder} holds no pruned model ({error})", _WROTE) from error
+        what = error.what if isinstance(error, FileError) else error
+        raise FileError(f"{folder} holds no pruned model ({what})", _WROTE) from error
     if source is not None:
         narrow = load(decode(ModelRef, source, str(shape), _WROTE)).module
     elif model is None or example is None:
