@@ -38,6 +38,8 @@ ODD: tuple[Any, ...] = (
     [], {}, [[]], [0], [None], [1, 1], [[1, 1], [1, 1]], {"a": 1}, {"": {}}, [1e308] * 3, [1] * 300,
 )  # fmt: skip
 
+_NO_STEP = "refused without a next step"
+
 
 def bases() -> dict[str, Any]:
     """A valid profile by each method, as JSON values."""
@@ -142,11 +144,8 @@ def use(path: Path, specs: list[ModelSpec], unknown: ModelSpec | None = None) ->
     """
     try:
         loaded = load(path)
-    except FileError:
-        return "refused"
-    except AmpereError as error:
-        # Ranges, batches and the like say what is wrong with them in their own words.
-        return "refused" if error.exit_code == 2 else "other errors"
+    except FileError as error:
+        return "refused" if error.remedy else _NO_STEP
     try:
         for spec in specs:
             _finite(loaded, spec)
@@ -193,7 +192,7 @@ def run(cases: int, seed: int = 0) -> dict[str, Any]:
             slowest = max(slowest, time.perf_counter() - start)
     return {
         "cases": cases,
-        **{name: counts[name] for name in ("loaded", "loaded, then refused", "refused", "other errors")},
+        **{name: counts[name] for name in ("loaded", "loaded, then refused", "refused", _NO_STEP, "other errors")},
         "first other errors": kept[:5],
         "slowest s": round(slowest, 2),
         "memory mb before": round(before),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ampere_energy import files
 from ampere_energy.errors import FileError, RequestError
 
 if TYPE_CHECKING:
     from ampere_energy.fit.file import Heading
     from ampere_energy.fit.profile import Profile
+    from ampere_energy.measure.store import MeasurementLog
     from ampere_energy.model.blocks import ModelSpec
 
 
@@ -22,19 +25,26 @@ def default_name(model: str, device: str) -> str:
 def new_name(model: str, device: str, beside: str) -> str:
     """A name for a profile of a model that no profile or log has yet, of the sort of another's: a file or a name."""
     name = default_name(model, device)
-    file = Path(beside).is_file() or beside.endswith(".json") or "/" in beside
+    file = files.is_file(Path(beside)) or beside.endswith(".json") or "/" in beside
     candidates = (name, *(f"{name}-{i}" for i in range(2, 10**6)))
     names = (str(Path(beside).with_name(f"{candidate}.json")) if file else candidate for candidate in candidates)
-    return next(n for n in names if not any(profile_path(n).with_suffix(s).exists() for s in (".json", ".jsonl")))
+    return next(n for n in names if not files.exists(profile_path(n)) and not log_of(profile_path(n)).exists())
 
 
 def profile_path(name: str) -> Path:
     """A file where the name says so, else a name in the user's collection."""
-    if Path(name).is_dir():
+    if files.is_folder(Path(name)):
         raise RequestError(f"{name} is a folder", f"name a file in it, such as {Path(name) / 'profile.json'}")
-    if name.endswith(".json") or "/" in name:
-        return Path(name).with_suffix(".json")
-    return _collection() / f"{name}.json"
+    if name.endswith(".json"):
+        return Path(name)
+    return Path(f"{name.rstrip('/')}.json") if "/" in name else _collection() / f"{name}.json"
+
+
+def log_of(profile: Path) -> MeasurementLog:
+    """The log that a profile was made from; each profile has its own."""
+    from ampere_energy.measure.store import MeasurementLog
+
+    return MeasurementLog(profile.with_name(f"{profile.name.removesuffix('.json')}.jsonl"))
 
 
 def _collection() -> Path:
@@ -48,7 +58,7 @@ def saved_profiles() -> list[tuple[Path, Heading | FileError]]:
     from ampere_energy.fit.file import heading
 
     found: list[tuple[Path, Heading | FileError]] = []
-    for path in sorted(_collection().glob("*.json")):
+    for path in files.listed(_collection(), "*.json"):
         try:
             found.append((path, heading(path)))
         except FileError as error:
@@ -60,40 +70,38 @@ def is_bundle(name: str) -> bool:
     """Whether a name means a bundle: no file and no saved profile is called so."""
     from ampere_energy.bundled.about import bundles
 
-    taken = Path(name).is_file() or (_collection() / f"{name}.json").is_file()
-    return name in bundles() and not taken
+    return name in bundles() and not any(map(files.is_file, (Path(name), _collection() / f"{name}.json")))
 
 
-def prepare_log(path: Path, log: Path, spec: ModelSpec, resume: bool, fresh: bool) -> Path | None:
-    """Makes sure that what was measured before is gone on with or kept, never mixed or lost.
+def profile_held(name: str, wait: bool) -> AbstractContextManager[None]:
+    """Holds the log of a saved profile, so that nobody else changes either; of no profile there is nothing to hold."""
+    path = existing_path(name) if name and not is_bundle(name) else None
+    return log_of(path).held(wait) if path is not None and files.is_file(path) else nullcontext()
 
-    Returns:
-        Where an old log was moved to, if it was.
-    """
+
+def prepare_log(path: Path, spec: ModelSpec, resume: bool, fresh: bool) -> None:
+    """Makes sure that what was measured before is gone on with or started anew, as asked, and never mixed."""
+    log = log_of(path)
     if resume and fresh:
         raise RequestError("--resume with --fresh", "give one of them")
-    if resume and path.exists():
+    if resume and files.exists(path):
         from ampere_energy.fit.file import heading
 
         before = heading(path, older=True)
         if (before.model, before.training) != (spec.name, spec.training):
             raise RequestError(f"{path} is a profile of {before.model} at {before.training}", "choose another --out")
     if resume and not log.exists():
-        raise FileError(f"there is no log {log} to resume", "run without --resume")
-    if log.exists() and log.stat().st_size and not resume:
-        if not fresh:
-            raise FileError(
-                f"{log} holds measurements", "go on with --resume, start anew with --fresh, or choose --out"
-            )
-        kept = next(p for i in range(1, 10**6) if not (p := log.with_suffix(f".{i}.jsonl")).exists())
-        log.rename(kept)
-        return kept
-    return None
+        raise FileError(f"there is no log {log.path} to resume", "run without --resume")
+    if not (resume or fresh or log.empty()):
+        raise FileError(
+            f"{log.path} holds measurements", "go on with --resume, start anew with --fresh, or choose --out"
+        )
 
 
 def existing_path(name: str) -> Path:
     """Where the profile of a name or file is."""
-    return profile_path(name) if not Path(name).is_file() else Path(name)
+    path = Path(name)
+    return path if files.exists(path) and not files.is_folder(path) else profile_path(name)
 
 
 def load(name: str | Path) -> Profile:
@@ -112,7 +120,7 @@ def load(name: str | Path) -> Profile:
     if isinstance(name, Path):
         return load_file(name)
     bundle, _, own = name.partition("/")
-    if is_bundle(bundle) and not Path(name).is_file():
+    if is_bundle(bundle) and not files.is_file(Path(name)):
         return _bundled(bundle, own)
     return load_profile(name)
 
@@ -136,13 +144,13 @@ def load_profile(name: str) -> Profile:
             f"{name} is bundled, profiled on another device, and is not measured with or written to",
             "make your own profile on this device with ampere profile",
         )
-    if is_bundle(name.partition("/")[0]) and not Path(name).is_file():
+    if is_bundle(name.partition("/")[0]) and not files.is_file(Path(name)):
         raise RequestError(
             f"{name} is one profile of a bundle",
             f"give --profile {name.partition('/')[0]}, which takes the one that covers the model",
         )
     path = existing_path(name)
-    if path.parent == _collection() and not path.exists():
+    if path.parent == _collection() and not files.exists(path):
         from ampere_energy.bundled.about import bundles
 
         raise FileError(

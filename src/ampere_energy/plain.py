@@ -20,11 +20,15 @@ from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar
 
-from ampere_energy.errors import AmpereError, FileError
+from ampere_energy.errors import AmpereError, FileError, printable
 
 T = TypeVar("T")
+AS_IT_WAS = "use the file as it was made, or make it anew"
+MOST_VALUES = 10**6
+LONGEST_TEXT = 4096
 _MOST_ITEMS = 2**17
 _LONGEST = 300
+_RIGHT = "is it the right file"
 
 
 def encode(value: Any) -> Any:
@@ -68,9 +72,12 @@ def incidental(stands_for_it: T, *, required: bool = False) -> T:
     return dataclasses.field(default=stands_for_it, compare=False, metadata=about)
 
 
-def decode(cls: type[T], data: Any, where: str) -> T:
-    """Builds a `cls` from JSON values; `where` names the place in errors."""
-    return typing.cast(T, _decode(cls, data, where))
+def decode(cls: type[T], data: Any, where: str, remedy: str = AS_IT_WAS) -> T:
+    """Builds a `cls` from JSON values; `where` names the place in errors, `remedy` what to do about one."""
+    try:
+        return typing.cast(T, _decode(cls, data, where))
+    except FileError as error:
+        raise FileError(error.what, error.remedy or remedy) from error
 
 
 def digest(value: Any) -> str:
@@ -79,12 +86,35 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def parse_json(text: str | bytes, where: str) -> Any:
-    """JSON text to values; broken text, or an object with a field twice, is a `FileError`."""
+def parse_json(text: str | bytes, where: str, remedy: str = AS_IT_WAS) -> Any:
+    """JSON text, UTF-8 where it is bytes, to values of bounded number and size.
+
+    Broken text, an object with a field twice, and texts that no terminal should show are a `FileError`.
+    """
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")
+        if sum(map(text.count, ",[{")) > MOST_VALUES:
+            raise FileError(f"{where} is larger than any profile or log: over {MOST_VALUES} values", f"{_RIGHT}?")
+        record = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{where} is not JSON ({_cut(error)})", "is it the right file, or was it cut short?") from error
+        raise FileError(f"{where} is not JSON ({_cut(error)})", f"{_RIGHT}, or was it cut short?") from error
+    _check_texts(record, where, remedy)
+    return record
+
+
+def _check_texts(record: Any, where: str, remedy: str) -> None:
+    """Refuses text that no file of ours holds and no terminal should show: control characters, halves, novels."""
+    rest = [record]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict):
+            rest += value
+            rest += value.values()
+        elif isinstance(value, list):
+            rest += value
+        elif isinstance(value, str) and (len(value) > LONGEST_TEXT or value != printable(value)):
+            what = f"the text {value[:40]!r}, which is too long or has control characters"
+            raise FileError(f"{where} has {what}", remedy)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -145,8 +175,8 @@ def _decode_dataclass(cls: type[Any], data: Any, where: str) -> Any:
             raise FileError(f"{where} has no {name!r}")
     try:
         return cls(**values)
-    except AmpereError:
-        raise
+    except AmpereError as error:
+        raise FileError(f"{where} is not valid: {error.what}") from error
     except (ValueError, TypeError, KeyError, IndexError, ArithmeticError) as error:
         raise FileError(f"{where} is not valid: {_cut(error)}") from error
 

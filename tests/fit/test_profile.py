@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import errno
+import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from studies.additive import predicted_j, spec_of
 
-from ampere_energy.errors import FileError
+from ampere_energy import files
+from ampere_energy.errors import FileError, RequestError
+from ampere_energy.fit import profile as profiles
 from ampere_energy.fit.campaign import profile
 from ampere_energy.fit.profile import Profile, Quantity, load
 from ampere_energy.measure.devices.simulated import SimulatedDevice
@@ -97,3 +102,59 @@ def test_a_kind_stands_in_a_profile_once(learnt: Profile, tmp_path: Path) -> Non
     path.write_text(json.dumps(record))
     with pytest.raises(FileError, match="twice"):
         load(path)
+
+
+def test_what_load_refuses_is_not_saved(learnt: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    learnt.save(path)
+    before = path.read_bytes()
+    first, *others = learnt.kinds
+    far = replace(first, energy=replace(first.energy, values=(1e300, *first.energy.values[1:])))
+    for bad in (
+        replace(learnt, kinds=(far, *others)),
+        replace(learnt, model="\x1b[2J"),
+        replace(learnt, model="x" * 5000),
+        replace(learnt, profile_s=float("nan")),
+        replace(learnt, measurements=-1),
+    ):
+        with pytest.raises(FileError, match="so it is not saved, and what there was is as it was; measure again"):
+            bad.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["p.json"]
+
+
+def test_a_full_disk_leaves_the_old_profile(learnt: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.json"
+    learnt.save(path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for way in ("put", "sync", "rename"):
+        with monkeypatch.context() as patch:
+            patch.setattr(files, way, full)
+            with pytest.raises(FileError, match=r"p.json cannot be written .*; make room on the disk, then run this"):
+                replace(learnt, model="another").save(path)
+        assert path.read_bytes() == before
+        assert [p.name for p in tmp_path.iterdir()] == ["p.json"]
+    replace(learnt, model="another").save(path)
+    assert load(path).model == "another"
+
+
+def test_hundreds_of_kinds_are_saved_and_loaded(learnt: Profile, tmp_path: Path) -> None:
+    first = next(known for known in learnt.kinds if known.kind.spatial)
+    shapes = itertools.islice(itertools.product(range(8, 64), repeat=2), 561)
+    many = [replace(first, kind=replace(first.kind, spatial=shape)) for shape in shapes]
+    large = replace(learnt, kinds=tuple(many))
+    large.save(tmp_path / "p.json")
+    assert len(load(tmp_path / "p.json").kinds) == 561
+
+
+def test_more_kinds_than_a_profile_holds_are_refused_before_they_are_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiles, "MOST_KINDS", 3)
+    with pytest.raises(RequestError, match="has 4 kinds of blocks, and a profile holds at most 3; profile a part"):
+        profile(spec_of("lenet5"), device=SimulatedDevice(0.02), log=tmp_path / "p.jsonl")
+    assert not list(tmp_path.iterdir())

@@ -6,16 +6,13 @@ bundled/nvidia-h200/cnn5-eager.json.gz    the profile itself
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ampere_energy.errors import FileError
-from ampere_energy.fit.file import LARGEST_BYTES
+from ampere_energy import files
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 from ampere_energy.plain import decode, parse_json
 
@@ -92,20 +89,14 @@ def bundles() -> tuple[str, ...]:
 def entries(bundle: str) -> dict[str, About]:
     """What is in a bundle, by name."""
     path = ROOT / bundle / "about.json"
-    try:
-        found = parse_json(path.read_bytes(), str(path))
-    except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror})", _AGAIN) from error
-    return {name: decode(About, about, f"{path}: {name}") for name, about in found.items()}
+    found = parse_json(files.read(path, "bundle", _AGAIN), str(path), _AGAIN)
+    return {name: decode(About, about, f"{path}: {name}", _AGAIN) for name, about in found.items()}
 
 
 def load_bundled(bundle: str, name: str) -> Profile:
     """A profile of a bundle."""
     path = ROOT / bundle / f"{name}.json.gz"
-    try:
-        return _loaded(path, path.stat().st_mtime_ns)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileError(f"profile {path} cannot be read ({error})", _AGAIN) from error
+    return _loaded(path, files.changed(path))
 
 
 @lru_cache(maxsize=64)
@@ -113,6 +104,4 @@ def _loaded(path: Path, _changed: int) -> Profile:
     """A profile's file, read once: a nearest profile is looked for among all of a bundle's."""
     from ampere_energy.fit.profile import loads
 
-    with gzip.open(path) as file:
-        data = file.read(LARGEST_BYTES + 1)
-    return loads(data, path)
+    return loads(files.read(path, "profile", _AGAIN), path)

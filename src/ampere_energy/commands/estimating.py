@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ampere_energy.arguments import joules, share, watt_hours
-from ampere_energy.collection import existing_path, is_bundle, load_profile
+from ampere_energy.collection import existing_path, is_bundle, load_profile, log_of, profile_held
 from ampere_energy.commands.asked import chosen_from, ref_of, remedy, spec_for, spec_of
 from ampere_energy.commands.options import (
     AccumulateOrSame,
@@ -26,6 +25,7 @@ from ampere_energy.commands.options import (
     ProfileOrBundle,
     Scheduler,
     SyncEachStep,
+    Wait,
     Widths,
 )
 from ampere_energy.commands.output import err, say, show
@@ -34,7 +34,6 @@ from ampere_energy.errors import CoverageError, RequestError
 
 if TYPE_CHECKING:
     from ampere_energy.fit.campaign import Refined
-    from ampere_energy.fit.profile import Profile
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
 
@@ -62,6 +61,7 @@ def estimate(
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Guess blocks of kinds not profiled, and scale from another batch.")
     ] = False,
+    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """Predicts what training a model will cost, from a profile, without running it."""
@@ -106,7 +106,7 @@ def estimate(
         say("the profile is partial: finish it by ampere profile with --resume, and estimates will be better")
     refined = None
     if target is not None:
-        refined = _refined(ref, spec, learnt, existing_path(profile), target)
+        refined = _refined(ref, spec, profile, target, wait)
         result = predict(spec, refined.profile, iterations=iterations, level=level)
     show(
         as_json,
@@ -122,20 +122,24 @@ def _rougher(bridges: bool, tried: bool) -> str:
     return "; --approximate bridges batches, up to 64 times as large, and no other settings: give those of a profile"
 
 
-def _refined(ref: ModelRef, spec: ModelSpec, learnt: Profile, path: Path, target: float) -> Refined:
+def _refined(ref: ModelRef, spec: ModelSpec, profile: str, target: float, wait: bool) -> Refined:
     """What measuring this model's interval hangs on gave; the profile saved, and its measurements logged."""
     from ampere_energy.fit.campaign import refine
     from ampere_energy.measure.devices import reopen
     from ampere_energy.show.units import percent
 
-    with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status("refining") as status:
+    path = existing_path(profile)
+    with profile_held(profile, wait), contextlib.ExitStack() as opening:
+        learnt = load_profile(profile)  # as it is now that nobody else changes it
+        device = opening.enter_context(contextlib.closing(reopen(learnt.device, learnt.meter)))
+        status = opening.enter_context(err.status("refining"))
 
         def observe(done: int, reach: float) -> None:
             status.update(f"refining: {done} measured, interval ±{percent(reach)}")
 
-        found = refine(learnt, ref, spec, device, target, log=path.with_suffix(".jsonl"), observe=observe)
-    if found.measurements:
-        found.profile.save(path)
+        found = refine(learnt, ref, spec, device, target, log=log_of(path).path, observe=observe)
+        if found.measurements:
+            found.profile.save(path)
     kept = f"; {path} knows what they told" if found.measurements else ""
     say(f"refined by {found.measurements} measurements to ±{percent(found.reach)}{kept}")
     if found.limit:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ampere_energy import files
 from ampere_energy.arguments import choice, numbers, positive, seconds
 from ampere_energy.collection import load_profile
 from ampere_energy.commands import STARTED_S
@@ -25,6 +26,7 @@ from ampere_energy.commands.options import (
     PrecisionOrSame,
     Threads,
     Vary,
+    Wait,
     Watts,
     WidthStep,
 )
@@ -72,6 +74,7 @@ def evaluate(
     meter: MeterName = "",
     watts_per_core: Watts = None,
     threads: Threads = None,
+    wait: Wait = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,9 +97,12 @@ def evaluate(
     if recorded is not None:
         sets = _recorded(family_name, recorded, level)
     elif record is not None:
+        from ampere_energy.measure.store import MeasurementLog
+
         can_run(device, wanted.usual)
         asked = _asked(family_name, wanted.usual, models, seed, input, width_step, budget)
-        sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
+        with MeasurementLog(record / "campaign.jsonl").held(wait):
+            sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
     else:
         learnt = load_profile(profile)
         agreeing(learnt, wanted)
@@ -125,7 +131,7 @@ def _recorded(family_name: str, folder: Path, level: float) -> list[Trials]:
     from ampere_energy.predict.recorded import load
 
     wanted = None if family_name == "all" else find_family(family_name).name
-    folders = sorted(path.parent for path in folder.glob("**/experiment.json"))
+    folders = [path.parent for path in files.within(folder, "experiment.json")]
     if not folders:
         raise FileError(f"there is no experiment in {folder}", "record one with --record")
     found = []

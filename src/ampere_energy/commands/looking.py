@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ampere_energy import files
 from ampere_energy.collection import existing_path, is_bundle, load, load_profile, profile_path, saved_profiles
 from ampere_energy.commands.asked import ref_of, spec_of
 from ampere_energy.commands.options import (
@@ -65,7 +67,7 @@ def merge(
     if len(set(names)) < 2:
         raise RequestError(f"merge {' '.join(names)}", "name at least two profiles")
     path = profile_path(out)
-    if path.exists():
+    if files.exists(path):
         raise FileError(f"{path} exists", "choose another --out")
     from ampere_energy.fit.merge import merged
     from ampere_energy.show.plainly import profile_json
@@ -112,12 +114,12 @@ def report(
     from ampere_energy.show.sets import is_evaluation, read_sets
 
     bundle, _, name = subject.partition("/")
-    if is_bundle(bundle) and not Path(subject).is_file():
+    if is_bundle(bundle) and not files.is_file(Path(subject)):
         _report(profile_page(load(subject)), page or Path(f"{name}.html"))
         return
     path = existing_path(subject)
-    page = page or Path(f"{path.stem}.html")
-    if page.resolve() == path.resolve():
+    page = page or Path(f"{path.name.removesuffix('.json')}.html")
+    if os.path.realpath(page) == os.path.realpath(path):
         raise RequestError(f"--out {page} is the file the page is about", "choose another --out")
     _report(evaluation_page(read_sets(path)) if is_evaluation(path) else profile_page(load_profile(subject)), page)
 

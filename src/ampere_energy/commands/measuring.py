@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.collection import existing_path, load_profile
+from ampere_energy.collection import existing_path, load_profile, log_of, profile_held
 from ampere_energy.commands.asked import busy_words, device_of, ref_of, remedy, spec_for
 from ampere_energy.commands.options import (
     AccumulateOrSame,
@@ -25,6 +25,7 @@ from ampere_energy.commands.options import (
     Scheduler,
     SyncEachStep,
     Threads,
+    Wait,
     Watts,
     Widths,
 )
@@ -57,51 +58,54 @@ def measure(
     meter: MeterName = "",
     watts_per_core: Watts = None,
     threads: Threads = None,
+    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """Trains a model for some seconds on a device and reports what a step costs."""
     flags = {"clip_gradients": clip_gradients, "scheduler": scheduler, "sync_each_step": sync_each_step}
     asked = given(optimizer, mode, precision, channels_last, accumulate, **flags)
     ref = ref_of(model, input, widths, asked.usual, step)
-    taught = load_profile(add_to) if add_to else None
-    if taught is not None:
-        ref = as_profiled(ref, taught, bool(input), asked)
-    spec = _recognised(ref, taught, add_to) if taught is not None else None
     from ampere_energy.measure.devices import threads_of
     from ampere_energy.measure.measurement import REPORT
     from ampere_energy.show.plainly import measurement_json
     from ampere_energy.show.tables import measurement_table
 
-    if taught is not None and threads is None:
-        threads = threads_of(taught.device)
-    busy = busy_words(device, threads)
-    with device_of(device, meter, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
-        if taught is not None and (opened.info, opened.meter) != (taught.device, taught.meter):
-            raise RequestError(
-                f"{add_to} was made on {taught.device} with {taught.meter}, this is {opened.info} with {opened.meter}",
-                "measure as it was profiled: --device, --threads and --meter",
-            )
-        result = opened.measure(ref, REPORT)
-    if result.infeasible is not None:
-        smaller = "memory" in result.infeasible.lower()
-        remedy = "try a smaller batch or model" if smaller else "train it by itself to see why"
-        raise DeviceError(f"{ref} could not be measured: {result.infeasible}", remedy)
-    if busy:
-        say(busy)
-    show(
-        as_json,
-        lambda: measurement_json(result, str(ref), iterations),
-        lambda: measurement_table(result, str(ref), iterations),
-    )
-    if taught is not None and spec is not None:
-        from ampere_energy.fit.campaign import add
-        from ampere_energy.measure.store import MeasurementLog
+    with profile_held(add_to, wait):
+        taught = load_profile(add_to) if add_to else None
+        if taught is not None:
+            ref = as_profiled(ref, taught, bool(input), asked)
+        spec = _recognised(ref, taught, add_to) if taught is not None else None
+        if taught is not None and threads is None:
+            threads = threads_of(taught.device)
+        busy = busy_words(device, threads)
+        with device_of(device, meter, watts_per_core, threads) as opened, err.status(f"training {ref} on {device}"):
+            if taught is not None and (opened.info, opened.meter) != (taught.device, taught.meter):
+                now = f"{opened.info} with {opened.meter}"
+                raise RequestError(
+                    f"{add_to} was made on {taught.device} with {taught.meter}, this is {now}",
+                    "measure as it was profiled: --device, --threads and --meter",
+                )
+            result = opened.measure(ref, REPORT)
+        if result.infeasible is not None:
+            smaller = "memory" in result.infeasible.lower()
+            remedy = "try a smaller batch or model" if smaller else "train it by itself to see why"
+            raise DeviceError(f"{ref} could not be measured: {result.infeasible}", remedy)
+        if busy:
+            say(busy)
+        show(
+            as_json,
+            lambda: measurement_json(result, str(ref), iterations),
+            lambda: measurement_table(result, str(ref), iterations),
+        )
+        if taught is not None and spec is not None:
+            from ampere_energy.fit.campaign import add
 
-        path = existing_path(add_to)
-        learnt = add(taught, spec.blocks, result)
-        MeasurementLog(path.with_suffix(".jsonl")).append(result)
-        learnt.save(path)
-        say(f"added to {path}")
+            path = existing_path(add_to)
+            learnt = add(taught, spec.blocks, result)
+            learnt.check(path)  # before its log has what would make no profile
+            log_of(path).append(result)
+            learnt.save(path)
+            say(f"added to {path}")
 
 
 def _recognised(ref: ModelRef, taught: Profile, name: str) -> ModelSpec:

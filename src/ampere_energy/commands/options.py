@@ -58,6 +58,7 @@ OwnStep = Annotated[
     str,
     typer.Option("--step", help="Your own training step, my.py:step, called with the model, its inputs and optimizer."),
 ]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait where another command uses the log, instead of refusing.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DeviceName = Annotated[str, typer.Option("--device", help="cpu, cuda, or simulated[:NOISE] for a dry run.")]
 ModeName = Annotated[str, typer.Option("--mode", help="How a step is run: eager, graph or compile.")]

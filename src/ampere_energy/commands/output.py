@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ampere_energy.errors import FileError
+from ampere_energy import files
 from ampere_energy.show.whole import console, whole
 
 err = console(stderr=True)
@@ -28,8 +28,4 @@ def show(as_json: bool, data: Callable[[], Any], table: Callable[[], Any]) -> No
 
 def write(path: Path, text: str) -> None:
     """Writes a page or a plot."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    except OSError as error:
-        raise FileError(f"{path} cannot be written ({error.strerror})", "choose another file for the page") from error
+    files.write_text(path, text, "choose another file for the page")

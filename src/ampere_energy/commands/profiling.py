@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ampere_energy.arguments import choice, positive, seconds, share
-from ampere_energy.collection import default_name, prepare_log, profile_path
+from ampere_energy.collection import default_name, log_of, prepare_log, profile_path
 from ampere_energy.commands.asked import axes_of, busy_words, can_run, device_of, prunable_of, ref_of, spec_of
 from ampere_energy.commands.options import (
     Accumulate,
@@ -26,6 +27,7 @@ from ampere_energy.commands.options import (
     Scheduler,
     SyncEachStep,
     Threads,
+    Wait,
     Watts,
     WidthStep,
 )
@@ -92,6 +94,7 @@ def profile(
     meter: MeterName = "",
     watts_per_core: Watts = None,
     threads: Threads = None,
+    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
@@ -102,7 +105,7 @@ def profile(
         raise RequestError("--prunable with --vary", "give one of them")
     can_run(device, ref.training)
     path = profile_path(name or default_name(model, device))
-    log = path.with_suffix(".jsonl")
+    log = log_of(path)
     from ampere_energy.fit.campaign import profile as run_campaign
     from ampere_energy.fit.profile import Quantity
     from ampere_energy.fit.rules import PRECISE, Rule, Rules, Status
@@ -126,11 +129,16 @@ def profile(
     else:
         spec, ranges = _scope(ref, spec_of(ref), width_step, bool(vary))
     spec = replace(spec, name=model)
-    kept = prepare_log(path, log, spec, resume, fresh)
-    if kept:
-        say(f"the old log is kept as {kept}")
     reached: list[float] = []
-    with device_of(device, meter, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
+
+    def begin() -> None:
+        if fresh and (kept := log.set_aside()):
+            say(f"the old log is kept as {kept}")
+
+    with log.held(wait), contextlib.ExitStack() as opening:
+        prepare_log(path, spec, resume, fresh)
+        opened = opening.enter_context(device_of(device, meter, watts_per_core, threads))
+        display = opening.enter_context(CampaignDisplay(err))
 
         def observe(status: Status) -> None:
             reached[:] = [status.uncertainty] if status.uncertainty is not None else []
@@ -143,15 +151,16 @@ def profile(
             device=opened,
             ranges=ranges,
             rules=rules,
-            log=log,
+            log=log.path,
             method=method,
             observe=observe,
             ref=ref,
             more=more,
+            begin=begin,
         )
-    learnt.save(path)
+        learnt.save(path)
     show(as_json, lambda: profile_json(learnt, str(path)), lambda: profile_table(learnt))
-    say(f"profile {path}, measurements {log}")
+    say(f"profile {path}, measurements {log.path}")
     if learnt.nets is not None and (off := median_error(learnt.nets)) > _USELESS:
         fewer = ", or with --threads 1" if device == "cpu" and threads != 1 else ""
         say(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ampere_energy.arguments import choice, positive, step_budget
-from ampere_energy.collection import existing_path, is_bundle, load_profile
+from ampere_energy.collection import existing_path, is_bundle, load_profile, log_of, profile_held
 from ampere_energy.commands.asked import (
     SAME_CARD,
     busy_words,
@@ -36,6 +36,7 @@ from ampere_energy.commands.options import (
     PrecisionOrSame,
     ProfileOrBundle,
     Threads,
+    Wait,
     Watts,
     Widths,
 )
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from ampere_energy.decide.channels import Channels
     from ampere_energy.decide.pruned import Budget, Pruned
     from ampere_energy.decide.refine import Choose
-    from ampere_energy.fit.profile import Profile
 
 
 def prune(
@@ -83,6 +83,7 @@ def prune(
     watts_per_core: Watts = None,
     threads: Threads = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Where to write the weights and their shape.")] = None,
+    wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """Prunes a model until a training step costs what a budget allows, as estimated from a profile."""
@@ -164,7 +165,7 @@ def prune(
             observe=status.update,
         )
         if refine:
-            pruned = _pruned_and_taught(choose, space, learnt, allowed, existing_path(profile), status.update)
+            pruned = _pruned_and_taught(choose, space, profile, allowed, wait, status.update)
         else:
             pruned = choose(learnt, allowed)
         if verify and pruned.changed and pruned.measured is None:
@@ -181,19 +182,20 @@ def prune(
 
 
 def _pruned_and_taught(
-    choose: Choose, space: Channels, learnt: Profile, budget: Budget, path: Path, observe: Callable[[str], None]
+    choose: Choose, space: Channels, profile: str, budget: Budget, wait: bool, observe: Callable[[str], None]
 ) -> Pruned:
     """The model pruned with the device at hand; what the profile learnt on the way is saved, and logged."""
     from ampere_energy.decide.refine import refined
     from ampere_energy.measure.devices import reopen
-    from ampere_energy.measure.store import MeasurementLog
 
-    if busy := busy_words(learnt.device.name):
-        say(busy)
-    with contextlib.closing(reopen(learnt.device, learnt.meter)) as opened:
-        log = MeasurementLog(path.with_suffix(".jsonl"))
-        pruned, taught = refined(choose, space, learnt, budget, opened, keep=log.append, observe=observe)
-    if taught is not learnt:
-        taught.save(path)
-        say(f"added to {path}")
+    path = existing_path(profile)
+    with profile_held(profile, wait):
+        learnt = load_profile(profile)  # as it is now that nobody else changes it
+        if busy := busy_words(learnt.device.name):
+            say(busy)
+        with contextlib.closing(reopen(learnt.device, learnt.meter)) as opened:
+            pruned, taught = refined(choose, space, learnt, budget, opened, keep=log_of(path).append, observe=observe)
+        if taught is not learnt:
+            taught.save(path)
+            say(f"added to {path}")
     return pruned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from ampere_energy import files
 from ampere_energy.decide.importance import Importance
 from ampere_energy.errors import DeviceError, FileError, RequestError
 from ampere_energy.measure.devices import Device
@@ -20,6 +22,8 @@ from ampere_energy.model.parse import Example, as_inputs
 from ampere_energy.model.source import ModelRef, load
 from ampere_energy.plain import decode, encode, parse_json
 from ampere_energy.predict.estimate import Estimate
+
+_WROTE = "name a folder that ampere prune wrote"
 
 
 class Guide(StrEnum):
@@ -139,12 +143,10 @@ class Pruned:
         """Writes `weights.pt`, the state dict, and `pruned.json`, which says what shape it has."""
         folder = Path(folder)
         about = {"groups": dict(self.group_widths), "ref": encode(_found_anywhere(self.ref)) if self.ref else None}
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            torch.save(self.model.state_dict(), folder / "weights.pt")
-            (folder / "pruned.json").write_text(json.dumps(about, indent=1) + "\n")
-        except OSError as error:
-            raise FileError(f"{folder} cannot be written ({error.strerror})", "choose another --out") from error
+        weights = io.BytesIO()
+        torch.save(self.model.state_dict(), weights)
+        files.write(folder / "weights.pt", weights.getvalue())
+        files.write_text(folder / "pruned.json", json.dumps(about, indent=1) + "\n")
 
 
 def _found_anywhere(ref: ModelRef) -> ModelRef:
@@ -162,14 +164,17 @@ def load_pruned(folder: str | Path, model: nn.Module | None = None, example: Exa
         example: the original's example inputs.
     """
     folder = Path(folder)
+    shape = folder / "pruned.json"
     try:
-        about = parse_json((folder / "pruned.json").read_bytes(), str(folder / "pruned.json"))
-        state = torch.load(folder / "weights.pt", weights_only=True)
+        about = parse_json(files.read(shape, "pruned model", _WROTE), str(shape), _WROTE)
+        with files.opened(folder / "weights.pt", "pruned model", _WROTE) as weights:
+            state = torch.load(weights, weights_only=True)
         widths, source = dict(about["groups"]), about["ref"]
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise FileError(f"{folder} holds no pruned model ({error})", "name a folder that ampere prune wrote") from error
+    except Exception as error:  # whatever torch meets in a file that is something else
+        what = error.what if isinstance(error, FileError) else error
+        raise FileError(f"{folder} holds no pruned model ({what})", _WROTE) from error
     if source is not None:
-        narrow = load(decode(ModelRef, source, f"{folder}/pruned.json")).module
+        narrow = load(decode(ModelRef, source, str(shape), _WROTE)).module
     elif model is None or example is None:
         raise RequestError(f"{folder} was pruned from a module", "give the original and its example inputs again")
     else:
@@ -182,9 +187,10 @@ def load_pruned(folder: str | Path, model: nn.Module | None = None, example: Exa
 def load_weights(model: nn.Module, path: Path) -> None:
     """Gives a model the weights of a saved state dict."""
     try:
-        model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror})", "check --weights") from error
+        with files.opened(path, "weights", "check --weights") as file:
+            model.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
+    except FileError:
+        raise
     except Exception as error:  # whatever torch meets in a file that is something else
         raise FileError(f"{path} holds no weights of this model ({error})", "save them by its state_dict()") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.paper import Subtracting
-from ampere_energy.fit.profile import Profile
+from ampere_energy.fit.profile import Profile, check_kinds
 from ampere_energy.fit.references import Reference, collect
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.fit.steps import steps
@@ -52,6 +53,7 @@ def profile(
     budget_s: float | None = None,
     ref: ModelRef | None = None,
     more: Sequence[Structure] = (),
+    begin: Callable[[], None] = lambda: None,
 ) -> Profile:
     """Profiles what a model is made of on a device, and fits it.
 
@@ -66,12 +68,14 @@ def profile(
         budget_s: short for `rules=Rules(budget_s=…)`.
         ref: where the model comes from, so that whole members can be built of one that is no chain of recipes.
         more: further structures of the same factory, profiled together.
+        begin: called when all else was checked, before the log is read.
 
     Returns:
         The profile; marked incomplete where it was interrupted (Ctrl-C) or a kind could not be measured.
     """
     if method not in METHODS:
         raise RequestError(f"no method is called {method!r}", f"choose from {', '.join(METHODS)}")
+    check_kinds([spec, *(structure.spec for structure in more)])
     if rules is None:
         rules = Rules(budget_s=budget_s)
     opened = open_device(device) if isinstance(device, str) else device
@@ -90,7 +94,9 @@ def profile(
                 more=more,
             )
         )
-        return _run(spec, campaign, opened, log, method, observe)
+        with MeasurementLog(Path(log)).held() if log is not None else contextlib.nullcontext():
+            begin()
+            return _run(spec, campaign, opened, log, method, observe)
     finally:
         if isinstance(device, str):
             opened.close()

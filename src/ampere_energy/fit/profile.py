@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,13 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ampere_energy.errors import AmpereError, FileError
+from ampere_energy import files
+from ampere_energy.errors import AmpereError, FileError, RequestError
 from ampere_energy.fit.file import AGAIN, SCHEMA, contents, read
 from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.references import PER_KIND, Reference
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
-from ampere_energy.model.blocks import Kind, Point
+from ampere_energy.model.blocks import Kind, ModelSpec, Point
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
 from ampere_energy.plain import decode, encode, later
@@ -29,8 +29,12 @@ from ampere_energy.plain import decode, encode, later
 MOST_POINTS = 2048
 """Of one kind, and observations of a joint fit: matrices of their square must fit into memory."""
 MOST_BLOCKS = 4096
-MOST_KINDS = 512
-_WIDEST, _FARTHEST = 20.0, 100.0
+UNUSABLE = "measure again with nothing else running, or start anew with --fresh"
+"""What to do about measurements that make no profile."""
+MOST_KINDS = MOST_POINTS // 2
+"""Each is metered and timed at least once."""
+_WIDEST, _FARTHEST = 20.0, 200.0
+"""In logarithms: the square of what is as far as this, times all that a mean may be, is still a number."""
 
 
 class Quantity(StrEnum):
@@ -158,19 +162,26 @@ class Profile:
         return {"schema": SCHEMA, "profile": encode(self)}
 
     def save(self, path: str | Path) -> None:
-        """Writes the profile; a crash leaves the old file or the new one, never a half."""
-        path = Path(path)
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        text = json.dumps(self.plain(), allow_nan=False, indent=1)
+        """Writes the profile, if `load` will take it; a crash leaves the old file or the new one, never a half."""
+        files.write(Path(path), self.check(Path(path)))
+
+    def check(self, path: Path) -> bytes:
+        """What a file of it has, where `load` will take that; else nothing should be saved, and this is an error."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("w") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except OSError as error:
-            raise FileError(f"{path} cannot be written ({error.strerror})", "choose another --out") from error
+            data = (json.dumps(self.plain(), allow_nan=False, indent=1) + "\n").encode()
+            loads(data, path)
+        except (FileError, ValueError) as error:
+            why = error.what if isinstance(error, FileError) else f"profile {path} is not JSON: {error}"
+            raise FileError(f"{why}; so it is not saved, and what there was is as it was", UNUSABLE) from error
+        return data
+
+
+def check_kinds(specs: Sequence[ModelSpec]) -> None:
+    """Refuses models with more kinds of blocks than a profile may know, before they are measured."""
+    kinds = len({block.kind for spec in specs for block in spec.blocks})
+    if kinds > MOST_KINDS:
+        what = f"{specs[0].name} has {kinds} kinds of blocks, and a profile holds at most {MOST_KINDS}"
+        raise RequestError(what, "profile a part of it, or vary fewer arguments")
 
 
 def load(path: str | Path) -> Profile:
@@ -180,7 +191,7 @@ def load(path: str | Path) -> Profile:
 
 def loads(data: bytes, path: Path) -> Profile:
     """The profile in a file's bytes, checked as `load` does; `path` names it in errors."""
-    profile = decode(Profile, contents(data, path), f"profile {path}")
+    profile = decode(Profile, contents(data, path), f"profile {path}", AGAIN)
     try:
         _check_use(profile)
     except (AmpereError, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
@@ -196,8 +207,8 @@ def _check_use(profile: Profile) -> None:
     if profile.nets is not None:
         _check_nets(profile.nets)
     _check_references(profile.references, profile.nets)
-    if len(profile.kinds) > MOST_KINDS or sum(len(known.points) for known in profile.kinds) > 4 * MOST_POINTS:
-        raise ValueError(f"more than {MOST_KINDS} kinds or {4 * MOST_POINTS} points")
+    if len(profile.kinds) > MOST_KINDS or sum(len(known.points) for known in profile.kinds) > 8 * MOST_POINTS:
+        raise ValueError(f"more than {MOST_KINDS} kinds or {8 * MOST_POINTS} points")
     for known in profile.kinds:
         _check_kind(known)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ampere_energy import files
 from ampere_energy.errors import ModelError, RequestError, WidthError
 from ampere_energy.model.training import Training
 from ampere_energy.model.zoo.families import FAMILIES, family
@@ -317,7 +318,7 @@ def _is_module(made: type) -> bool:
 
 def _from_file(place: str) -> Any:
     path = Path(place)
-    if not path.is_file():
+    if not files.is_file(path):
         raise ModelError(f"there is no file {place}", "check the path")
     name = f"_ampere_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)

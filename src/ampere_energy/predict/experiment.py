@@ -26,6 +26,7 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
+from ampere_energy import files
 from ampere_energy.errors import DeviceError, FileError, RequestError
 from ampere_energy.fit.campaign import profile, refine
 from ampere_energy.fit.guided import Guided
@@ -52,6 +53,8 @@ from ampere_energy.model.variants import Domain, Phase, Variant, WidthRange, res
 from ampere_energy.model.zoo.families import Family, family
 from ampere_energy.plain import decode, encode, parse_json
 
+GO_ON = "go on with ampere evaluate --record"
+_ANOTHER = "record to another folder"
 ROUNDS = 2
 MEMBER = replace(POINT, windows=1, ticks=5, warm_up_s=1.0)
 """A member's measurement: warmed up longer than a campaign's point; its other window is in the next round."""
@@ -166,21 +169,21 @@ def record(
     made = _log(Part.CAMPAIGN, folder).read()
     wanted = [part for part in Part if part in parts and part is not Part.CAMPAIGN]
     learnt: Profile | None = None
-    if made and made[0].device != device.info and (folder / "campaign.json").exists():
+    if made and made[0].device != device.info and files.exists(folder / "campaign.json"):
         here = f"{folder} was recorded on {made[0].device}, this is {device.info}"
         if not _of_one_make(made, device):
-            raise RequestError(here, "record to another folder")
+            raise RequestError(here, _ANOTHER)
         if not set(wanted) <= set(_ELSEWHERE):
             could = ",".join(_ELSEWHERE)
             raise RequestError(here, f"record to another folder; of this one, --parts {could} can go on here")
         anchors = _measured(Part.ANCHORS, _anchors(made, device.meter), folder, device, observe)
         if all(anchor.infeasible for anchor in anchors):
-            raise DeviceError(f"{here}, and none of its blocks runs here", "record to another folder")
+            raise DeviceError(f"{here}, and none of its blocks runs here", _ANOTHER)
     else:
         learnt = _campaign(experiment, spec, ranges, folder, device, started_s or time.monotonic(), observe)
         if (learnt.device, learnt.meter) != (device.info, device.meter):
             was, now = (f"{on} with {by}" for on, by in ((learnt.device, learnt.meter), (device.info, device.meter)))
-            raise RequestError(f"{folder} was recorded on {was}, this is {now}", "record to another folder")
+            raise RequestError(f"{folder} was recorded on {was}, this is {now}", _ANOTHER)
     for part in wanted:
         if part is Part.REFINED:
             assert learnt is not None
@@ -226,23 +229,23 @@ def _measured(
 
 def _keep(experiment: Experiment, folder: Path) -> None:
     path = folder / "experiment.json"
-    if path.exists():
+    if files.exists(path):
         kept = read(folder)
         for name in (field.name for field in fields(Experiment)):
             if (before := getattr(kept, name)) != (now := getattr(experiment, name)):
                 told = f"of {len(before)}, not {len(now)}" if name == "members" else f"of {before}, not {now}"
                 raise RequestError(f"{path} has {name} {told}", "ask as it does, or record to another folder")
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(encode(experiment), indent=1) + "\n")
+    files.write_text(path, json.dumps(encode(experiment), indent=1) + "\n", _ANOTHER)
 
 
 def read(folder: Path) -> Experiment:
     """What is asked in a folder."""
     path = folder / "experiment.json"
-    if not path.exists():
+    if not files.exists(path):
         raise FileError(f"there is no experiment in {folder}", "record one: ampere evaluate FAMILY --device … --record")
-    return decode(Experiment, parse_json(path.read_bytes(), str(path)), str(path))
+    record = parse_json(files.read(path, "experiment", _ANOTHER), str(path), _ANOTHER)
+    return decode(Experiment, record, str(path), _ANOTHER)
 
 
 def _campaign(
@@ -254,8 +257,8 @@ def _campaign(
     started_s: float,
     observe: Callable[[Part, Status | str], None],
 ) -> Profile:
-    about, log, saved = folder / "campaign.json", folder / "campaign.jsonl", folder / "profile.json"
-    if about.exists() and saved.exists():
+    about, log, saved = folder / "campaign.json", _log(Part.CAMPAIGN, folder), folder / "profile.json"
+    if files.exists(about) and files.exists(saved):
         return saved_profile(saved)
     resumed = log.exists()
     rules = Rules(precision=experiment.target, budget_s=experiment.budget_s)
@@ -264,13 +267,13 @@ def _campaign(
         device=device,
         ranges=ranges,
         rules=rules,
-        log=log,
+        log=log.path,
         ref=experiment.ref(experiment.zoo.largest),
         observe=lambda status: observe(Part.CAMPAIGN, status),
     )
     learnt.save(saved)
     wall_s = None if resumed else round(time.monotonic() - started_s, 1)
-    about.write_text(json.dumps({"wall_s": wall_s}) + "\n")
+    files.write_text(about, json.dumps({"wall_s": wall_s}) + "\n", _ANOTHER)
     return learnt
 
 
@@ -317,8 +320,8 @@ def _refined(
     device: Device,
     observe: Callable[[Part, Status | str], None],
 ) -> None:
-    before = iter(log.read() if log.exists() else ())
-    log.path.touch()  # also where nothing needs to be measured
+    before = iter(log.read())
+    log.create()  # also where nothing needs to be measured
     asked = zip(experiment.members, experiment.specs(experiment.training.mode), strict=True)
     for number, (widths, spec) in enumerate(itertools.islice(asked, experiment.refine), start=1):
         ref = experiment.ref(widths)

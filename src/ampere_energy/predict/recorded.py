@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ampere_energy import files
 from ampere_energy.errors import FileError
 from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.nets import NetFit
@@ -18,7 +19,7 @@ from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant
 from ampere_energy.plain import parse_json
-from ampere_energy.predict.experiment import Experiment, Part, read
+from ampere_energy.predict.experiment import GO_ON, Experiment, Part, read
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,11 @@ def load(folder: Path) -> Recorded:
     """What was recorded in a folder, packed or not."""
     experiment = read(folder)
     about = folder / "campaign.json"
-    told = parse_json(about.read_bytes(), str(about)) if about.exists() else {}
+    told = parse_json(files.read(about, "experiment", GO_ON), str(about), GO_ON) if files.exists(about) else {}
     logs = {part: MeasurementLog(folder / f"{part}.jsonl") for part in Part}
     parts = {part: log.read() for part, log in logs.items() if log.exists()}
     if not parts.get(Part.CAMPAIGN) or not parts.get(Part.MEMBERS):
-        raise FileError(f"the experiment in {folder} is not finished", "go on with ampere evaluate --record")
+        raise FileError(f"the experiment in {folder} is not finished", GO_ON)
     return Recorded(experiment, told.get("wall_s"), parts, folder.resolve().name)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ampere_energy import files
 from ampere_energy.errors import FileError
 from ampere_energy.measure.measurement import DeviceInfo
 from ampere_energy.model.source import spelt
@@ -18,7 +19,7 @@ from ampere_energy.plain import decode, parse_json
 from ampere_energy.predict.evaluate import Prediction, Score
 from ampere_energy.show.units import duration, si
 
-LARGEST_BYTES = 2**26
+_LARGEST_BYTES = 2**26
 SCORES = tuple(field.name for field in fields(Score))
 _NEXT = "give a file that ampere evaluate --json printed"
 _TOLD = (
@@ -68,22 +69,15 @@ class EvaluatedSet:
 def is_evaluation(path: Path) -> bool:
     """Whether a file holds a list, as evaluations do and profiles do not."""
     try:
-        with path.open("rb") as file:
+        with files.opened(path, "evaluation", _NEXT) as file:
             return file.read(256).lstrip().startswith(b"[")
-    except OSError:
+    except FileError:
         return False  # whoever reads it next says why it cannot be read
 
 
 def read_sets(path: Path) -> tuple[EvaluatedSet, ...]:
     """The sets of a file; anything but a list of them is a `FileError`."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_BYTES + 1)
-    except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror})", _NEXT) from error
-    if len(data) > LARGEST_BYTES:
-        raise FileError(f"{path} is larger than any evaluation", _NEXT)
-    return sets_of(parse_json(data, str(path)), str(path))
+    return sets_of(parse_json(files.read(path, "evaluation", _NEXT, _LARGEST_BYTES), str(path), _NEXT), str(path))
 
 
 def sets_of(records: Any, where: str) -> tuple[EvaluatedSet, ...]:
@@ -119,7 +113,7 @@ def _set(record: Any, where: str) -> EvaluatedSet:
 def _facts(record: dict[str, Any], where: str) -> list[tuple[str, str]]:
     """Which device it was, and what profiling it took."""
     identity = record.get("identity")
-    about = decode(DeviceInfo, identity, f"{where}.identity") if identity is not None else record.get("device")
+    about = decode(DeviceInfo, identity, f"{where}.identity", _NEXT) if identity is not None else record.get("device")
     facts = [("device", str(about))] if about is not None else []
     spent = [f"{record['points']} networks"] if record.get("points") is not None else []
     if record.get("profile_s") is not None:
