@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,20 +22,25 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference, collect
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.fit.steps import steps
+from ampere_energy.measure.attempts import measured, timed
 from ampere_energy.measure.devices import Device, open_device
-from ampere_energy.measure.measurement import Measurement, Record, point_of, same_setting, whole_of
+from ampere_energy.measure.measurement import Measurement, Record, attempt_failed, point_of, same_setting, whole_of
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.structures import Structure
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import WidthRange, alone, lessons
+from ampere_energy.model.zoo.families import FAMILIES
 
 METHODS = ("ampere", "paper")
 _ENOUGH = 0.5
 _REPEATS = 3
 _AGAIN = 10
 """Steps in which hyperparameters are learnt anew from where they were."""
+_IN_VAIN = 4
+"""A run ends when so many networks in a row could not be measured, each attempted some times."""
+_SMALLER = "try a smaller batch or model"
 _RELEARN = 8
 """While refining, hyperparameters are learnt anew after so many measurements: one more hardly moves them."""
 Campaign = Guided | Subtracting
@@ -110,18 +116,22 @@ def _run(
     observe: Callable[[Status], None],
 ) -> Profile:
     kept = MeasurementLog(Path(log)) if log is not None else None
-    for record in kept.read() if kept else ():
+    for record in _believed(kept.read() if kept else ()):
         same_setting(record, device.info, device.meter)
-        if not campaign.tell(record) and isinstance(record.workload, ModelRef):
-            _tell_whole(campaign, record.workload, record)
-    interrupted = False
+        campaign.tell(record)
+    interrupted, in_vain = False, 0
     try:
         observe(campaign.status())
-        while (request := campaign.ask()) is not None:
+        while in_vain < _IN_VAIN and (request := campaign.ask()) is not None:
             record = answered(device, request)
-            if kept:
-                kept.append(record)
-            campaign.tell(record)
+            in_vain = in_vain + 1 if record.failed else 0
+            if record.failed:
+                campaign.skip(request, record.infeasible or "")
+            else:
+                record = _by_content(campaign, record)
+                if kept:
+                    kept.append(record)
+                campaign.tell(record)
             observe(campaign.status())
     except KeyboardInterrupt:
         interrupted = True
@@ -135,9 +145,8 @@ def _run(
         if interrupted:
             raise KeyboardInterrupt
         failures = campaign.failures()
-        raise DeviceError(
-            f"nothing ran: {failures[0]}" if failures else "too little ran", "try a smaller batch or model"
-        )
+        remedy = "try again with --resume, or train it by itself to see why" if status.skipped else _SMALLER
+        raise DeviceError(f"nothing ran: {failures[0]}" if failures else "too little ran", remedy)
     return Profile(
         model=spec.name,
         method=method,
@@ -154,21 +163,34 @@ def _run(
     )
 
 
-def _tell_whole(campaign: Campaign, ref: ModelRef, record: Record) -> None:
-    """Takes in a whole model that was measured with --add-to, where the campaign knows all its kinds."""
-    from ampere_energy.model.parse import parse_ref
+def _believed(records: Iterable[Record]) -> Iterator[Record]:
+    """What a log tells: not attempts that failed, nor what code did that older versions knew by its name alone.
 
-    if isinstance(campaign, Guided):
-        blocks = parse_ref(ref).blocks
-        if all(block.kind in campaign.scope.domains for block in blocks):
-            campaign.add(blocks, record)
+    Such code may have changed since, and is never run because a log names it.
+    """
+    named = 0
+    for record in records:
+        if isinstance(record.workload, ModelRef) and record.workload.source not in FAMILIES:
+            named += 1
+        elif not attempt_failed(record):
+            yield record
+    if named:
+        what = "1 whole model that an older version measured is" if named == 1 else f"{named} whole models are"
+        warnings.warn(f"{what} known by name alone and left out: the code may have changed since", stacklevel=3)
+
+
+def _by_content(campaign: Campaign, record: Record) -> Record:
+    """A record as it is logged: a whole model by what it is made of."""
+    if isinstance(campaign, Subtracting):
+        return record
+    return replace(record, workload=campaign.scope.content(record.workload))
 
 
 def answered(device: Device, request: Request) -> Record:
-    """What a device finds of a request."""
+    """What a device finds of a request; `failed` where each attempt did."""
     if request.metered:
-        return device.measure(request.workload, (whole_of if request.itself else point_of)(device.meter))
-    return device.time(request.workload)
+        return measured(device, request.workload, (whole_of if request.itself else point_of)(device.meter))
+    return timed(device, request.workload)
 
 
 def add(profile: Profile, blocks: Sequence[Block], record: Measurement) -> Profile:
