@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,8 +68,9 @@ def measure(
     if taught is not None:
         ref = as_profiled(ref, taught, bool(input), asked)
     spec = _recognised(ref, taught, add_to) if taught is not None else None
+    from ampere_energy.measure.attempts import measured
     from ampere_energy.measure.devices import threads_of
-    from ampere_energy.measure.measurement import REPORT
+    from ampere_energy.measure.measurement import REPORT, content
     from ampere_energy.show.plainly import measurement_json
     from ampere_energy.show.tables import measurement_table
 
@@ -81,7 +83,7 @@ def measure(
                 f"{add_to} was made on {taught.device} with {taught.meter}, this is {opened.info} with {opened.meter}",
                 "measure as it was profiled: --device, --threads and --meter",
             )
-        result = opened.measure(ref, REPORT)
+        result = measured(opened, ref, REPORT)
     if result.infeasible is not None:
         smaller = "memory" in result.infeasible.lower()
         remedy = "try a smaller batch or model" if smaller else "train it by itself to see why"
@@ -94,13 +96,13 @@ def measure(
         lambda: measurement_table(result, str(ref), iterations),
     )
     if taught is not None and spec is not None:
-        from ampere_energy.fit.campaign import add
+        from ampere_energy.fit.additions import caught_up
         from ampere_energy.measure.store import MeasurementLog
 
         path = existing_path(add_to)
-        learnt = add(taught, spec.blocks, result)
-        MeasurementLog(path.with_suffix(".jsonl")).append(result)
-        learnt.save(path)
+        log = MeasurementLog(path.with_suffix(".jsonl"))
+        log.append(replace(result, workload=content(ref, spec.blocks)))
+        caught_up(taught, log.path).save(path)
         say(f"added to {path}")
 
 

@@ -31,7 +31,7 @@ from ampere_energy.commands.options import (
 )
 from ampere_energy.commands.output import err, say, show
 from ampere_energy.commands.settings import given
-from ampere_energy.errors import RequestError
+from ampere_energy.errors import DeviceError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,9 +130,12 @@ def profile(
     if kept:
         say(f"the old log is kept as {kept}")
     reached: list[float] = []
+    skipped: tuple[str, ...] = ()
     with device_of(device, meter, watts_per_core, threads) as opened, CampaignDisplay(err) as display:
 
         def observe(status: Status) -> None:
+            nonlocal skipped
+            skipped = status.skipped
             reached[:] = [status.uncertainty] if status.uncertainty is not None else []
             display(status)
 
@@ -167,9 +170,12 @@ def profile(
             f"members' 90 % intervals reach {100 * reached[-1]:.0f} % either way, more than --target {target or '5%'}; "
             "give more --budget or --points, or measure while nothing else runs"
         )
+    if skipped:
+        others = f", and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+        say(f"left out, since each attempt to measure it failed: {skipped[0]}{others}")
     if not learnt.complete:
         say("the profile is partial: finish it by the same command with --resume")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(DeviceError.exit_code if skipped else INTERRUPTED)
 
 
 def _structures(ref: ModelRef, axes: Sequence[Axis]) -> list[Structure]:

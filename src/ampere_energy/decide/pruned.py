@@ -13,6 +13,7 @@ from torch import nn
 
 from ampere_energy.decide.importance import Importance
 from ampere_energy.errors import DeviceError, FileError, RequestError
+from ampere_energy.measure import attempts
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import REPORT, Measurement
 from ampere_energy.model.groups import groups, narrowed, some
@@ -154,9 +155,7 @@ def _found_anywhere(ref: ModelRef) -> ModelRef:
     return replace(ref, source=f"{Path(place).resolve()}:{name}") if place.endswith(".py") else ref
 
 
-def load_pruned(
-    folder: str | Path, model: nn.Module | str | None = None, example: Example | None = None
-) -> nn.Module:
+def load_pruned(folder: str | Path, model: nn.Module | str | None = None, example: Example | None = None) -> nn.Module:
     """A saved model that was pruned, with its weights.
 
     Args:
@@ -214,7 +213,7 @@ def measured(ref: ModelRef | None, what: str, device: Device, observe: Callable[
             "a module given by hand cannot be built by a device", "prune a factory: path/to/file.py:name"
         )
     observe(f"measuring {what}")
-    found = device.measure(ref, REPORT)
+    found = attempts.measured(device, ref, REPORT)
     if found.infeasible is not None:
         raise DeviceError(f"{what} could not be measured: {found.infeasible}", "train it by itself to see why")
     return found

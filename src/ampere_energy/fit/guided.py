@@ -144,7 +144,7 @@ class Guided:
         return left[0] if left else None
 
     def _answered(self, start: int) -> set[int]:
-        """Which requests of a round have their records: the same, and any others as looks, whose widths are not fixed."""
+        """Which requests of a round have records: of the same, or, of looks, whose widths are not fixed, of any."""
         chosen = self._round(start)
         fixed: dict[Key, list[int]] = {}
         for place, key in enumerate(self._round_keys(start)):

@@ -1,7 +1,7 @@
 """What is believed of a device's answers: an attempt that failed is made again, and what cannot run is seen twice.
 
-*The workload cannot run here* (it takes too much memory, an operation is missing) is knowledge, and is kept. *The attempt
-failed* (the process that trained it died, was killed or gave no answer) tells nothing of the workload, and is not.
+*The workload cannot run here* (it takes too much memory, an operation is missing) is knowledge, and is kept. *The
+attempt failed* (the process that trained it died, was killed or gave no answer) tells nothing of the workload.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ampere_energy.model.variants import Variant
 from ampere_energy.plain import incidental, later
 
 Workload = Variant | ModelRef
-"""What a device is asked to run. A `ModelRef` runs code that it names: one comes from the command line or a caller."""
+"""What a device is asked to run. A `ModelRef` names code, so it comes from the command line or the caller."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,14 @@ class Whole:
 
 
 Trained = Whole | Variant | ModelRef
-"""What a record is of: what was trained. Older logs name a whole model by its `ModelRef`, which is never run for that."""
+"""What a record is of: what was trained. Older logs name a whole model by its `ModelRef`, which nothing then runs."""
 
 
 def content(ref: ModelRef, blocks: Sequence[Block]) -> Whole:
     """A model that was parsed, as a log keeps it."""
     training = replace(blocks[0].kind.training, mode=ref.training.mode)
-    return Whole(tuple((block.kind.id, block.point) for block in blocks), training, fingerprint(ref.step), str(ref))
+    own = tuple((block.kind.id, block.point) for block in blocks)
+    return Whole(own, training, fingerprint(ref.step), str(ref))
 
 
 @overload
@@ -192,8 +193,8 @@ class Measurement:
         cost_s: seconds the measurement took, building and warm-up included.
         recorded_at: date and time, for people.
         idle_w: power of the device with everything loaded and nothing to do.
-        failed: whether the attempt failed rather than the workload: the process that trained it died, was killed or gave
-            no answer. `infeasible` then says so, and the measurement tells nothing of the workload.
+        failed: whether the attempt failed rather than the workload: what trained it died, was killed or did not answer.
+            `infeasible` then says so, and the measurement tells nothing of the workload.
         busy: windows of the same step as a captured graph, where the host issues the step asked for and capture worked:
             the device's own energy and time, without waiting for the host.
         host_s: median time the host takes to issue one step.
