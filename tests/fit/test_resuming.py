@@ -82,9 +82,7 @@ def test_nothing_that_a_log_names_is_run(
 ) -> None:
     marker = tmp_path / "ran"
     for name in ("evil.py", "evil_package.py"):
-        (tmp_path / name).write_text(
-            f"open({str(marker)!r}, 'w').close()\ndef f(*_): open({str(marker)!r}, 'w').close()\n"
-        )
+        (tmp_path / name).write_text(f"def f(*_): open({str(marker)!r}, 'w').close()\nf()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     log = tmp_path / "log.jsonl"
     log.write_bytes(undisturbed[1].read_bytes())
@@ -218,20 +216,19 @@ def test_lines_of_three_campaigns_take_no_request_s_place(
     assert max(more.values(), default=1) == 1
 
 
-def test_lines_of_others_within_a_round_take_no_request_s_place(tmp_path: Path) -> None:
+def test_lines_of_others_within_a_round_take_no_request_s_place() -> None:
     """A campaign that was killed in a round, and one of whose blocks --refine has measured since."""
-    rules, log = Rules(points=100, precision=1e-6), tmp_path / "log.jsonl"
+    rules = Rules(points=100, precision=1e-6)
     alone, helped = (Guided(SPEC, None, rules, captures=False) for _ in range(2))
     device = SimulatedDevice(0.01)
-    opening = [attempts_of(device, alone) for _ in range(len(alone.opening.requests) + 3)]
+    opening = [next_of(alone, device) for _ in range(len(alone.opening.requests) + 3)]
     for record in opening:
         helped.tell(record)
     helped.tell(device.measure(opening[0].workload, POINT))  # type: ignore[arg-type]
     assert alone.ask() == helped.ask()
-    assert not log.exists()
 
 
-def attempts_of(device: SimulatedDevice, campaign: Guided) -> Record:
+def next_of(campaign: Guided, device: SimulatedDevice) -> Record:
     request = campaign.ask()
     assert request is not None
     found = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
@@ -239,31 +236,30 @@ def attempts_of(device: SimulatedDevice, campaign: Guided) -> Record:
     return found
 
 
-def test_refining_goes_on_where_it_was_interrupted(undisturbed: tuple[Profile, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("target", "left"), [(0.03, 7), (0.005, 2)])
+def test_refining_goes_on_where_it_was_interrupted(
+    undisturbed: tuple[Profile, Path], tmp_path: Path, target: float, left: int
+) -> None:
+    """By its blocks, and by the model itself."""
     widths, (learnt, _) = (5, 11, 77, 33), undisturbed
     spec, ref, wide = spec_of("lenet5", widths), model_ref("lenet5", widths=widths), SimulatedDevice(0.01)
-    whole = refine(learnt, ref, spec, wide, 0.012, log=tmp_path / "whole.jsonl")
-    assert whole.measurements > 2
+    whole = refine(learnt, ref, spec, wide, target, log=tmp_path / "whole.jsonl")
+    assert whole.measurements > left
 
-    class Interrupted(SimulatedDevice):
-        left = 2
-
-        def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
-            self.left -= 1
-            if self.left < 0:
-                raise KeyboardInterrupt
-            return super().measure(workload, procedure)
+    def interrupted(number: int, _: Workload) -> bool:
+        if number > left:
+            raise KeyboardInterrupt
+        return False
 
     log = tmp_path / "log.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        refine(learnt, ref, spec, Interrupted(0.01), 0.012, log=log)
-    kept = len(MeasurementLog(log).read())
-    assert 0 < kept < whole.measurements
+        refine(learnt, ref, spec, Unreliable(interrupted), target, log=log)
+    assert len(MeasurementLog(log).read()) == left
     again = SimulatedDevice(0.01)
     for record in MeasurementLog(log).read():  # its noise goes on where it was
         asked = ref if isinstance(record.workload, Whole) else record.workload
         (again.measure(asked, POINT) if isinstance(record, Measurement) else again.time(asked))  # type: ignore[arg-type]
-    found = refine(learnt, ref, spec, again, 0.012, log=log)
+    found = refine(learnt, ref, spec, again, target, log=log)
     assert found.profile.nets == whole.profile.nets
     assert asked_for(log) == asked_for(tmp_path / "whole.jsonl")
     assert unlearnt(found.profile, MeasurementLog(log)) == []
