@@ -265,6 +265,7 @@ def test_refining_goes_on_where_it_was_interrupted(
     assert unlearnt(found.profile, MeasurementLog(log)) == []
 
 
+@pytest.mark.filterwarnings("ignore:1 whole model")
 def test_what_was_logged_and_not_learnt_is_learnt_by_the_next_call(
     undisturbed: tuple[Profile, Path], tmp_path: Path
 ) -> None:
@@ -275,6 +276,9 @@ def test_what_was_logged_and_not_learnt_is_learnt_by_the_next_call(
     blocks, device = spec_of("lenet5", ref.widths).blocks, SimulatedDevice(0.01)
     for _ in range(2):
         MeasurementLog(log).append(replace(device.measure(ref, POINT), workload=content(ref, blocks)))
+    evil = replace(ref, source=f"{tmp_path}/evil.py:f")  # which is not there: importing it would fail
+    MeasurementLog(log).append(device.measure(ref, POINT))  # an older version's line
+    MeasurementLog(log).append(replace(device.measure(ref, POINT), workload=evil))
     other = replace(SimulatedDevice(0.02).measure(ref, POINT), workload=content(ref, blocks))
     MeasurementLog(log).append(other)
     taught = caught_up(learnt, log)

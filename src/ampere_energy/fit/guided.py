@@ -27,6 +27,7 @@ from ampere_energy.fit.rounds import Chosen, Round, failed
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.fit.scope import Key, Scope
 from ampere_energy.fit.slow import slow_blocks
+from ampere_energy.fit.unanswered import Unanswered, answered
 from ampere_energy.measure.measurement import (
     Measurement,
     Record,
@@ -97,9 +98,7 @@ class Guided:
         self._records: list[tuple[Net, Record]] = []
         self._keys: list[Key] = []
         self._timed = [0]
-        self._open: dict[Key, list[int]] = {}
-        for place, request in enumerate(self.opening.requests):
-            self._open.setdefault(self._key(request), []).append(place)
+        self._left = Unanswered(enumerate(map(self._key, self.opening.requests)))
         self._opened: int | None = None
         self._skipped: dict[Key, str] = {}
         self._cut: dict[int, int] = {}
@@ -124,17 +123,16 @@ class Guided:
 
     def _next_of_opening(self) -> Request | None:
         """The first request without a record; where the time is spent, only of what every kind needs."""
-        place = min(places[0] for places in self._open.values())
-        essential = place < self.opening.essential or not self._spent()
-        return self.opening.requests[place] if essential else None
+        essential = self._left.first < self.opening.essential or not self._spent()
+        return self.opening.requests[self._left.first] if essential else None
 
     def _next_of_round(self, start: int, n: int) -> Request | None:
         """The first request of a round without a record; None where there is none left to ask for."""
         chosen = self._round(start)
-        answered = self._answered(start)
+        done = answered(self._round_keys(start), chosen.looks, self._keys[start:])
         left: list[Request] = []
         for place, request in enumerate(chosen.requests):
-            if place in answered:
+            if place in done:
                 continue
             looked = self._looked(start, n) if place in chosen.looks else None
             request = looked or request
@@ -142,20 +140,6 @@ class Guided:
                 return request
             left.append(request)
         return left[0] if left else None
-
-    def _answered(self, start: int) -> set[int]:
-        """Which requests of a round have records: of the same, or, of looks, whose widths are not fixed, of any."""
-        chosen = self._round(start)
-        fixed: dict[Key, list[int]] = {}
-        for place, key in enumerate(self._round_keys(start)):
-            if place not in chosen.looks:
-                fixed.setdefault(key, []).append(place)
-        looks = list(chosen.looks)
-        found: set[int] = set()
-        for key in self._keys[start:]:
-            if places := fixed.get(key) or looks:
-                found.add(places.pop(0))
-        return found
 
     def _key(self, request: Request) -> Key:
         key = self.scope.key(request.workload, request.metered)
@@ -179,22 +163,24 @@ class Guided:
         """Leaves a network out in this run: each attempt to measure it failed."""
         key = self._key(request)
         self._skipped[key] = f"{request.workload}: {reason}"
-        self._close(key, every=True)
+        self._left.drop(key)
+        self._note_opened()
 
     def _keep(self, key: Key, record: Record) -> None:
         self._records.append((key[0], record))
         self._keys.append(key)
         self._timed.append(self._timed[-1] + isinstance(record, Timing))
-        self._close(key)
+        self._left.answer(key)
+        self._note_opened()
 
-    def _close(self, key: Key, every: bool = False) -> None:
-        """Strikes a request off those of the opening that are open; the first round begins when none is left."""
-        if places := self._open.get(key):
-            places[:] = [] if every else places[1:]
-            if not places:
-                del self._open[key]
-            if not self._open:
-                self._opened = len(self._records)
+    def _note_opened(self) -> None:
+        if self._opened is None and not self._left:
+            self._opened = len(self._records)
+
+    @property
+    def _open(self) -> bool:
+        """Whether the opening goes on; the first round begins when nothing of it is left."""
+        return self._opened is None
 
     def fit(self, before: NetFit | None = None) -> NetFit | None:
         """What is known now; None while a kind lacks a metering or a second timing.

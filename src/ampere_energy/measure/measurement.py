@@ -217,7 +217,7 @@ class Measurement:
     failed: bool = later(False)
 
     def __post_init__(self) -> None:
-        if bool(self.windows) == (self.infeasible is not None):
+        if bool(self.windows) == (self.infeasible is not None) or (self.failed and self.windows):
             raise ValueError("a measurement has windows, or else a reason why not")
 
     @property
@@ -275,7 +275,7 @@ class Timing:
     failed: bool = later(False)
 
     def __post_init__(self) -> None:
-        if (self.device_s is None) != (self.infeasible is not None):
+        if (self.device_s is None) != (self.infeasible is not None) or (self.failed and self.device_s is not None):
             raise ValueError("a timing has a time, or else a reason why not")
         if self.device_s is not None and self.device_s <= 0:
             raise ValueError(f"{self.device_s} s is no timing")
