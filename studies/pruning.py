@@ -56,7 +56,8 @@ from ampere_energy.decide.prune import FAVOURABLE, prune
 from ampere_energy.decide.pruned import Budget, Guide, Pruned, measured
 from ampere_energy.decide.refine import refined
 from ampere_energy.errors import AmpereError, DeviceError, RequestError
-from ampere_energy.fit.campaign import add, profile
+from ampere_energy.fit.additions import add
+from ampere_energy.fit.campaign import profile
 from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Rules

@@ -63,7 +63,7 @@ def test_prune_has_the_contracted_keys_and_keeps_the_budget(folder: Path) -> Non
     assert record["out"] == "small"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        module = load_pruned("small")
+        module = load_pruned("small", "mine.py:residual")
     assert module.get_submodule("stem").out_channels == record["groups"]["stem"]
     assert module(torch.zeros(2, 3, 16, 16)).shape == (2, 4)
 
@@ -131,7 +131,7 @@ def test_weights_of_a_file_are_pruned(folder: Path) -> None:
             model.stem.weight[5:] = 3.0
         torch.save(model.state_dict(), "trained.pt")
         answer("prune", *KNOWN, "--budget", "90%", "--weights", "trained.pt", "--out", "trained", cwd=folder)
-        weights = load_pruned("trained").get_submodule("stem").weight
+        weights = load_pruned("trained", "mine.py:residual").get_submodule("stem").weight
         assert weights.shape[0] < 32
         assert (weights == 3.0).all()
     failed = ampere("prune", *KNOWN, "--budget", "90%", "--weights", "mine.py", cwd=folder)

@@ -18,7 +18,7 @@ from studies.additive import spec_of
 from ampere_energy import files
 from ampere_energy.collection import log_of, profile_path
 from ampere_energy.errors import FileError
-from ampere_energy.fit import campaign
+from ampere_energy.fit import additions
 from ampere_energy.fit.profile import Profile, load
 from ampere_energy.measure.lock import held
 from ampere_energy.measure.store import MeasurementLog
@@ -162,7 +162,7 @@ def test_a_good_profile_is_not_replaced_by_one_that_is_refused(folder: Path, mon
         assert profile.nets is not None
         return replace(profile, nets=replace(profile.nets, idle_w=1e-9, time=replace(profile.nets.time, base=1e300)))
 
-    monkeypatch.setattr(campaign, "add", contradicts)
+    monkeypatch.setattr(additions, "add", contradicts)
     done = ampere("measure", *MEMBER, *SIM, "--add-to", "p.json", cwd=folder)
     assert done.returncode == 2
     assert "profile p.json cannot be used: a physical mean out of reason; so it is not saved" in done.stderr

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ampere_energy.model.blocks import Block
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import load, model_ref
 from ampere_energy.model.variants import WidthRange, block_points
+from ampere_energy.plain import encode
 from ampere_energy.predict.estimate import estimate
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -255,3 +257,13 @@ def test_what_is_no_pruned_model_is_named(tmp_path: Path) -> None:
     torch.save({}, tmp_path / "weights.pt")
     with pytest.raises(RequestError, match="was pruned from a module; give the original"):
         load_pruned(tmp_path)
+
+
+def test_no_code_is_run_because_a_file_names_it(tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\ndef f(): pass\n")
+    evil = replace(model_ref("lenet5"), source=f"{tmp_path / 'evil.py'}:f")
+    (tmp_path / "pruned.json").write_text(json.dumps({"groups": {}, "ref": encode(evil)}))
+    torch.save({}, tmp_path / "weights.pt")
+    with pytest.raises(RequestError, match=r"evil.py:f, which is not run because a file names it; give it yourself"):
+        load_pruned(tmp_path)
+    assert not (tmp_path / "ran").exists()

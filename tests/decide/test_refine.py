@@ -37,7 +37,7 @@ def test_measuring_on_the_way_comes_closer(rough: tuple[Channels, Profile]) -> N
     kept: list[Measurement] = []
     blind = verified(prune(space, None, profile, 0.5), ROUGH)
     choose = partial(prune, space, None, mean=True)
-    pruned, taught = refined(choose, space, profile, Budget(0.5), ROUGH, keep=kept.append)
+    pruned, taught = refined(choose, space, profile, Budget(0.5), ROUGH, keep=lambda m, _: kept.append(m))
     assert blind.measured is not None
     assert pruned.measured is not None
     blind_share, share = (p[1].energy_j / p[0].energy_j for p in (blind.measured, pruned.measured))
@@ -65,7 +65,7 @@ def test_what_was_measured_is_not_measured_again(rough: tuple[Channels, Profile]
         asked.append(budget.of(1.0))
         return narrow
 
-    pruned, _ = refined(choose, space, profile, Budget(0.5), ROUGH, keep=kept.append)
+    pruned, _ = refined(choose, space, profile, Budget(0.5), ROUGH, keep=lambda m, _: kept.append(m))
     assert [own.workload for own in kept] == [narrow.original, narrow.ref]
     assert asked[2:] == sorted(asked[2:])  # each time a little more is asked for
     assert len(asked) < 10

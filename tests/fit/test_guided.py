@@ -13,7 +13,8 @@ from studies.additive import spec_of
 
 from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.fit import guide
-from ampere_energy.fit.campaign import add, answered, profile, refine
+from ampere_energy.fit.additions import add
+from ampere_energy.fit.campaign import answered, profile, refine
 from ampere_energy.fit.guide import Offer, best
 from ampere_energy.fit.guided import ROUND, Guided
 from ampere_energy.fit.host import Host
@@ -22,7 +23,7 @@ from ampere_energy.fit.profile import MOST_POINTS, Profile
 from ampere_energy.fit.rules import Request, Rule, Rules, Status
 from ampere_energy.fit.slow import slow_blocks
 from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Workload, run_as
+from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Timing, Whole, Workload, run_as
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model import variants
 from ampere_energy.model.blocks import Block, ModelSpec
@@ -225,7 +226,7 @@ def test_refining_meters_the_model_at_once_where_blocks_cannot_be_enough(wide: W
     found = refine(learnt, ref, spec, device, 0.02, log=tmp_path / "log.jsonl")
     assert found.limit is None
     assert 0 < found.measurements <= 3
-    assert all(isinstance(r.workload, ModelRef) for r in MeasurementLog(tmp_path / "log.jsonl").read())
+    assert all(isinstance(r.workload, Whole) for r in MeasurementLog(tmp_path / "log.jsonl").read())
 
 
 def test_refining_says_that_it_is_the_host_that_scatters(wide: Wide) -> None:
@@ -257,7 +258,7 @@ def test_refining_says_that_the_model_itself_does_not_run(wide: Wide, tmp_path: 
     assert found.limit is not None
     assert "does not run (OutOfMemoryError)" in found.limit
     first, *rest = MeasurementLog(tmp_path / "log.jsonl").read()
-    assert isinstance(first.workload, ModelRef)
+    assert isinstance(first.workload, Whole)
     assert rest, "its blocks are measured instead"
     assert all(isinstance(r.workload, Variant) for r in rest)
     assert found.reach < refine(learnt, ref, spec, device, 0.9).reach

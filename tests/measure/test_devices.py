@@ -13,6 +13,7 @@ import torch
 from studies.additive import spec_of
 
 from ampere_energy.errors import DeviceError, MeterError, ModelError, RequestError
+from ampere_energy.measure.attempts import measured
 from ampere_energy.measure.devices import open_device, reopen
 from ampere_energy.measure.devices.local import LocalDevice
 from ampere_energy.measure.devices.simulated import SimulatedDevice
@@ -100,19 +101,22 @@ def test_recorded_pieces_are_really_trained(device: LocalDevice) -> None:
 
 
 @pytest.mark.parametrize(
-    ("factory", "reason"),
+    ("factory", "reason", "attempt"),
     [
-        ("kills_itself", "worker died by signal 9"),
-        ("hangs", "no answer within 3 s"),
-        ("Explodes", "out of memory, say"),
+        ("kills_itself", "worker died by signal 9", True),
+        ("hangs", "no answer within 3 s", True),
+        ("Explodes", "out of memory, say", False),
     ],
 )
 def test_what_cannot_run_is_infeasible_and_the_next_one_runs(
-    device: LocalDevice, models: Path, factory: str, reason: str
+    device: LocalDevice, models: Path, factory: str, reason: str, attempt: bool
 ) -> None:
-    failed = device.measure(model_ref(f"{models}:{factory}", input=(5, 3)), replace(QUICK, deadline_s=3))
+    """A worker that died or hung failed; what torch says of a model is the model's."""
+    procedure = replace(QUICK, deadline_s=3) if factory == "hangs" else QUICK
+    failed = device.measure(model_ref(f"{models}:{factory}", input=(5, 3)), procedure)
     assert failed.windows == ()
     assert reason in str(failed.infeasible)
+    assert failed.failed is attempt
     assert device.measure(model_ref(f"{models}:prints", input=(5, 3)), QUICK).infeasible is None
 
 
@@ -121,7 +125,7 @@ def test_a_factory_that_raises_is_the_users_error(device: LocalDevice, models: P
         device.measure(model_ref(f"{models}:raises", input=(5, 3)), QUICK)
 
 
-def test_a_worker_killed_from_outside_is_infeasible(device: LocalDevice, models: Path) -> None:
+def test_a_worker_killed_from_outside_is_an_attempt_that_failed(device: LocalDevice, models: Path) -> None:
     device.measure(model_ref(f"{models}:prints", input=(5, 3)), QUICK)
     first = device._worker
 
@@ -137,7 +141,22 @@ def test_a_worker_killed_from_outside_is_infeasible(device: LocalDevice, models:
     start = time.monotonic()
     failed = device.measure(model_ref(f"{models}:hangs", input=(5, 3)), QUICK)
     assert "signal 9" in str(failed.infeasible)
+    assert failed.failed
     assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_what_a_worker_was_killed_or_stopped_over_is_measured_by_the_next(
+    device: LocalDevice, how: signal.Signals
+) -> None:
+    lesson = lessons(spec_of("cnn5"))[-1]
+    device.time(lesson.variant((8, 8)))  # its worker is ready
+    victim = device._worker._process
+    assert victim is not None
+    threading.Timer(0.3, os.kill, (victim.pid, how)).start()
+    found = measured(device, lesson.variant((8, 8)), replace(QUICK, windows=20, deadline_s=5))
+    assert device._worker._process is not victim
+    assert (found.infeasible, found.failed, len(found.windows)) == (None, False, 20)
 
 
 def test_the_simulated_device_is_exactly_additive() -> None:

@@ -12,7 +12,8 @@ from studies.additive import spec_of
 from studies.results import RESULTS
 
 from ampere_energy.errors import CoverageError, RequestError
-from ampere_energy.fit.campaign import add, profile
+from ampere_energy.fit.additions import add
+from ampere_energy.fit.campaign import profile
 from ampere_energy.fit.host import Host
 from ampere_energy.fit.profile import Profile, load
 from ampere_energy.fit.references import Traits

@@ -135,23 +135,23 @@ def test_interrupted_refining_goes_on(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     lines = (folder / "refined.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "refined.jsonl").write_bytes(b"".join(lines[:-2]))
-    fresh: list[Workload] = []
+    fresh: list[str] = []
 
     class Counting(SimulatedDevice):
         def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
-            fresh.append(workload)
+            fresh.append(str(workload))
             return super().measure(workload, procedure)
 
         def time(self, workload: Workload) -> Timing:
-            fresh.append(workload)
+            fresh.append(str(workload))
             return super().time(workload)
 
     record(asked(), tmp_path, Counting(0.01), parts=(Part.REFINED,))
     again = MeasurementLog(tmp_path / "refined.jsonl").read()
     kept = len(whole) - 2
     assert again[:kept] == whole[:kept]
-    assert fresh == [r.workload for r in again[kept:]]
-    assert fresh[0] == whole[kept].workload
+    assert fresh == [str(r.workload) for r in again[kept:]]
+    assert fresh[0] == str(whole[kept].workload)
 
 
 class Dearer(SimulatedDevice):

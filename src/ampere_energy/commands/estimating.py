@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -124,6 +125,7 @@ def _rougher(bridges: bool, tried: bool) -> str:
 
 def _refined(ref: ModelRef, spec: ModelSpec, profile: str, target: float, wait: bool) -> Refined:
     """What measuring this model's interval hangs on gave; the profile saved, and its measurements logged."""
+    from ampere_energy.fit.additions import caught_up
     from ampere_energy.fit.campaign import refine
     from ampere_energy.measure.devices import reopen
     from ampere_energy.show.units import percent
@@ -137,8 +139,10 @@ def _refined(ref: ModelRef, spec: ModelSpec, profile: str, target: float, wait: 
         def observe(done: int, reach: float) -> None:
             status.update(f"refining: {done} measured, interval ±{percent(reach)}")
 
-        found = refine(learnt, ref, spec, device, target, log=log_of(path).path, observe=observe)
-        if found.measurements:
+        log = log_of(path).path
+        found = refine(learnt, ref, spec, device, target, log=log, observe=observe)
+        found = replace(found, profile=caught_up(found.profile, log))  # what else was measured, and not learnt
+        if found.profile is not learnt:
             found.profile.save(path)
     kept = f"; {path} knows what they told" if found.measurements else ""
     say(f"refined by {found.measurements} measurements to ±{percent(found.reach)}{kept}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,8 +66,9 @@ def measure(
     flags = {"clip_gradients": clip_gradients, "scheduler": scheduler, "sync_each_step": sync_each_step}
     asked = given(optimizer, mode, precision, channels_last, accumulate, **flags)
     ref = ref_of(model, input, widths, asked.usual, step)
+    from ampere_energy.measure.attempts import measured
     from ampere_energy.measure.devices import threads_of
-    from ampere_energy.measure.measurement import REPORT
+    from ampere_energy.measure.measurement import REPORT, content
     from ampere_energy.show.plainly import measurement_json
     from ampere_energy.show.tables import measurement_table
 
@@ -85,7 +87,7 @@ def measure(
                     f"{add_to} was made on {taught.device} with {taught.meter}, this is {now}",
                     "measure as it was profiled: --device, --threads and --meter",
                 )
-            result = opened.measure(ref, REPORT)
+            result = measured(opened, ref, REPORT)
         if result.infeasible is not None:
             smaller = "memory" in result.infeasible.lower()
             remedy = "try a smaller batch or model" if smaller else "train it by itself to see why"
@@ -98,12 +100,13 @@ def measure(
             lambda: measurement_table(result, str(ref), iterations),
         )
         if taught is not None and spec is not None:
-            from ampere_energy.fit.campaign import add
+            from ampere_energy.fit.additions import add, caught_up
 
             path = existing_path(add_to)
-            learnt = add(taught, spec.blocks, result)
+            log = log_of(path)
+            learnt = add(caught_up(taught, log.path), spec.blocks, result)
             learnt.check(path)  # before its log has what would make no profile
-            log_of(path).append(result)
+            log.append(replace(result, workload=content(ref, spec.blocks)))
             learnt.save(path)
             say(f"added to {path}")
 

@@ -33,7 +33,7 @@ from ampere_energy.commands.options import (
 )
 from ampere_energy.commands.output import err, say, show
 from ampere_energy.commands.settings import given
-from ampere_energy.errors import RequestError
+from ampere_energy.errors import DeviceError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,6 +130,7 @@ def profile(
         spec, ranges = _scope(ref, spec_of(ref), width_step, bool(vary))
     spec = replace(spec, name=model)
     reached: list[float] = []
+    skipped: tuple[str, ...] = ()
 
     def begin() -> None:
         if fresh and (kept := log.set_aside()):
@@ -141,6 +142,8 @@ def profile(
         display = opening.enter_context(CampaignDisplay(err))
 
         def observe(status: Status) -> None:
+            nonlocal skipped
+            skipped = status.skipped
             reached[:] = [status.uncertainty] if status.uncertainty is not None else []
             display(status)
 
@@ -176,9 +179,12 @@ def profile(
             f"members' 90 % intervals reach {100 * reached[-1]:.0f} % either way, more than --target {target or '5%'}; "
             "give more --budget or --points, or measure while nothing else runs"
         )
+    if skipped:
+        others = f", and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+        say(f"left out, since each attempt to measure it failed: {skipped[0]}{others}")
     if not learnt.complete:
         say("the profile is partial: finish it by the same command with --resume")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(DeviceError.exit_code if skipped else INTERRUPTED)
 
 
 def _structures(ref: ModelRef, axes: Sequence[Axis]) -> list[Structure]:

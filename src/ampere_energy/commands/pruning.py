@@ -45,9 +45,12 @@ from ampere_energy.commands.settings import as_profiled, given, mending
 from ampere_energy.errors import CoverageError, RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ampere_energy.decide.channels import Channels
     from ampere_energy.decide.pruned import Budget, Pruned
     from ampere_energy.decide.refine import Choose
+    from ampere_energy.model.blocks import Block
 
 
 def prune(
@@ -186,15 +189,25 @@ def _pruned_and_taught(
 ) -> Pruned:
     """The model pruned with the device at hand; what the profile learnt on the way is saved, and logged."""
     from ampere_energy.decide.refine import refined
+    from ampere_energy.fit.additions import caught_up
     from ampere_energy.measure.devices import reopen
+    from ampere_energy.measure.measurement import Measurement, content
+    from ampere_energy.model.source import ModelRef
 
     path = existing_path(profile)
+    log = log_of(path)
+
+    def keep(measurement: Measurement, blocks: Sequence[Block]) -> None:
+        assert isinstance(measurement.workload, ModelRef)
+        log.append(replace(measurement, workload=content(measurement.workload, blocks)))
+
     with profile_held(profile, wait):
         learnt = load_profile(profile)  # as it is now that nobody else changes it
         if busy := busy_words(learnt.device.name):
             say(busy)
         with contextlib.closing(reopen(learnt.device, learnt.meter)) as opened:
-            pruned, taught = refined(choose, space, learnt, budget, opened, keep=log_of(path).append, observe=observe)
+            known = caught_up(learnt, log.path)
+            pruned, taught = refined(choose, space, known, budget, opened, keep=keep, observe=observe)
         if taught is not learnt:
             taught.save(path)
             say(f"added to {path}")

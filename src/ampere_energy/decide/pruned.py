@@ -15,11 +15,13 @@ from torch import nn
 from ampere_energy import files
 from ampere_energy.decide.importance import Importance
 from ampere_energy.errors import DeviceError, FileError, RequestError
+from ampere_energy.measure import attempts
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import REPORT, Measurement
 from ampere_energy.model.groups import groups, narrowed, some
 from ampere_energy.model.parse import Example, as_inputs
 from ampere_energy.model.source import ModelRef, load
+from ampere_energy.model.zoo.families import FAMILIES
 from ampere_energy.plain import decode, encode, parse_json
 from ampere_energy.predict.estimate import Estimate
 
@@ -155,12 +157,13 @@ def _found_anywhere(ref: ModelRef) -> ModelRef:
     return replace(ref, source=f"{Path(place).resolve()}:{name}") if place.endswith(".py") else ref
 
 
-def load_pruned(folder: str | Path, model: nn.Module | None = None, example: Example | None = None) -> nn.Module:
+def load_pruned(folder: str | Path, model: nn.Module | str | None = None, example: Example | None = None) -> nn.Module:
     """A saved model that was pruned, with its weights.
 
     Args:
-        folder: where it was saved.
-        model: the original, where it was given by hand; of a family or a factory it is built anew.
+        folder: where it was saved. Its files give widths and weights; no code that they name is run.
+        model: the original: the module, with its example inputs, or `path/to/file.py:factory` or
+            `package.module:factory`, as the command line takes it. A built-in family needs neither.
         example: the original's example inputs.
     """
     folder = Path(folder)
@@ -173,13 +176,21 @@ def load_pruned(folder: str | Path, model: nn.Module | None = None, example: Exa
     except Exception as error:  # whatever torch meets in a file that is something else
         what = error.what if isinstance(error, FileError) else error
         raise FileError(f"{folder} holds no pruned model ({what})", _WROTE) from error
-    if source is not None:
-        narrow = load(decode(ModelRef, source, str(shape), _WROTE)).module
-    elif model is None or example is None:
-        raise RequestError(f"{folder} was pruned from a module", "give the original and its example inputs again")
-    else:
+    ref = decode(ModelRef, source, str(shape), _WROTE) if source is not None else None
+    if isinstance(model, nn.Module):
+        if example is None:
+            raise RequestError(f"{folder} with a module alone", "give the original's example inputs as well")
         found = groups(model, as_inputs(example))
         narrow = narrowed(model, found, [some(group, int(widths.get(group.name, group.size))) for group in found])
+    elif ref is None:
+        raise RequestError(f"{folder} was pruned from a module", "give the original and its example inputs again")
+    elif model is None and ref.source not in FAMILIES:
+        raise RequestError(
+            f"{folder} was pruned from {ref.source}, which is not run because a file names it",
+            f"give it yourself: load_pruned({str(folder)!r}, {ref.source!r})",
+        )
+    else:
+        narrow = load(replace(ref, source=model or ref.source)).module
     narrow.load_state_dict(state)
     return narrow
 
@@ -208,7 +219,7 @@ def measured(ref: ModelRef | None, what: str, device: Device, observe: Callable[
             "a module given by hand cannot be built by a device", "prune a factory: path/to/file.py:name"
         )
     observe(f"measuring {what}")
-    found = device.measure(ref, REPORT)
+    found = attempts.measured(device, ref, REPORT)
     if found.infeasible is not None:
         raise DeviceError(f"{what} could not be measured: {found.infeasible}", "train it by itself to see why")
     return found

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ampere_energy.decide.channels import Channels
 from ampere_energy.decide.pruned import Budget, Pruned, measured
-from ampere_energy.fit.campaign import add
+from ampere_energy.fit.additions import add
 from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import Measurement
+from ampere_energy.model.blocks import Block
 from ampere_energy.model.variants import resized
 from ampere_energy.predict.estimate import estimate
 
@@ -27,7 +28,7 @@ def refined(
     device: Device,
     *,
     rounds: int = 6,
-    keep: Callable[[Measurement], None] = lambda measurement: None,
+    keep: Callable[[Measurement, Sequence[Block]], None] = lambda measurement, blocks: None,
     observe: Callable[[str], None] = lambda told: None,
 ) -> tuple[Pruned, Profile]:
     """A model whose measured energy is inside the budget and close to it, and what the profile became.
@@ -39,7 +40,7 @@ def refined(
         budget: what a step may cost.
         device: where to measure.
         rounds: how many pruned models are measured at most.
-        keep: given each measurement.
+        keep: given each measurement, with what the model is made of.
         observe: told what is being done.
 
     Returns:
@@ -49,7 +50,7 @@ def refined(
     if not pruned.changed:
         return pruned, profile
     before = measured(pruned.original, "the original", device, observe)
-    keep(before)
+    keep(before, space.spec.blocks)
     profile = add(profile, space.spec.blocks, before)
     limit_j, bias, aim = budget.of(before.energy_j), 1.0, 1 - CLOSE / 2
     found: list[Pruned] = []
@@ -61,11 +62,11 @@ def refined(
                 break
             continue
         after = measured(pruned.ref, "the pruned model", device, observe)
-        keep(after)
+        spec = resized(space.spec, space.widths_of(pruned.group_widths))
+        keep(after, spec.blocks)
         found.append(replace(pruned, aim=replace(pruned.aim, budget=budget), measured=(before, after)))
         if (1 - CLOSE) * limit_j <= after.energy_j <= limit_j:
             break
-        spec = resized(space.spec, space.widths_of(pruned.group_widths))
         profile = add(profile, spec.blocks, after)
         # What the profile still does not believe of this model it will not believe of the next either.
         bias = estimate(spec, profile).energy_j / after.energy_j

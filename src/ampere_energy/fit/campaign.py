@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from ampere_energy.errors import CoverageError, DeviceError, RequestError
+from ampere_energy.errors import DeviceError, RequestError
+from ampere_energy.fit.additions import STEPS, believed, joint, net_of, seen, taught, unlearnt
 from ampere_energy.fit.guide import Offer, best
 from ampere_energy.fit.guided import REACH_90, Guided
-from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import NetFit
-from ampere_energy.fit.observed import Net, Observation, observation
+from ampere_energy.fit.observed import Net
 from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Profile, check_kinds
 from ampere_energy.fit.references import Reference, collect
 from ampere_energy.fit.rules import Request, Rules, Status
+from ampere_energy.fit.scope import Key
 from ampere_energy.fit.steps import steps
+from ampere_energy.measure.attempts import measured, timed
 from ampere_energy.measure.devices import Device, open_device
-from ampere_energy.measure.measurement import Measurement, Record, point_of, same_setting, whole_of
+from ampere_energy.measure.measurement import (
+    Measurement,
+    Record,
+    content,
+    manner,
+    point_of,
+    same_setting,
+    whole_of,
+)
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.source import ModelRef
@@ -34,8 +44,9 @@ from ampere_energy.model.variants import WidthRange, alone, lessons
 METHODS = ("ampere", "paper")
 _ENOUGH = 0.5
 _REPEATS = 3
-_AGAIN = 10
-"""Steps in which hyperparameters are learnt anew from where they were."""
+_IN_VAIN = 4
+"""A run ends when so many networks in a row could not be measured, each attempted some times."""
+_SMALLER = "try a smaller batch or model"
 _RELEARN = 8
 """While refining, hyperparameters are learnt anew after so many measurements: one more hardly moves them."""
 Campaign = Guided | Subtracting
@@ -116,18 +127,22 @@ def _run(
     observe: Callable[[Status], None],
 ) -> Profile:
     kept = MeasurementLog(Path(log)) if log is not None else None
-    for record in kept.read() if kept else ():
+    for record in believed(kept.read() if kept else ()):
         same_setting(record, device.info, device.meter)
-        if not campaign.tell(record) and isinstance(record.workload, ModelRef):
-            _tell_whole(campaign, record.workload, record)
-    interrupted = False
+        campaign.tell(record)
+    interrupted, in_vain = False, 0
     try:
         observe(campaign.status())
-        while (request := campaign.ask()) is not None:
+        while in_vain < _IN_VAIN and (request := campaign.ask()) is not None:
             record = answered(device, request)
-            if kept:
-                kept.append(record)
-            campaign.tell(record)
+            in_vain = in_vain + 1 if record.failed else 0
+            if record.failed:
+                campaign.skip(request, record.infeasible or "")
+            else:
+                record = _by_content(campaign, record)
+                if kept:
+                    kept.append(record)
+                campaign.tell(record)
             observe(campaign.status())
     except KeyboardInterrupt:
         interrupted = True
@@ -141,9 +156,8 @@ def _run(
         if interrupted:
             raise KeyboardInterrupt
         failures = campaign.failures()
-        raise DeviceError(
-            f"nothing ran: {failures[0]}" if failures else "too little ran", "try a smaller batch or model"
-        )
+        remedy = "try again with --resume, or train it by itself to see why" if status.skipped else _SMALLER
+        raise DeviceError(f"nothing ran: {failures[0]}" if failures else "too little ran", remedy)
     return Profile(
         model=spec.name,
         method=method,
@@ -160,31 +174,18 @@ def _run(
     )
 
 
-def _tell_whole(campaign: Campaign, ref: ModelRef, record: Record) -> None:
-    """Takes in a whole model that was measured with --add-to, where the campaign knows all its kinds."""
-    from ampere_energy.model.parse import parse_ref
-
-    if isinstance(campaign, Guided):
-        blocks = parse_ref(ref).blocks
-        if all(block.kind in campaign.scope.domains for block in blocks):
-            campaign.add(blocks, record)
+def _by_content(campaign: Campaign, record: Record) -> Record:
+    """A record as it is logged: a whole model by what it is made of."""
+    if isinstance(campaign, Subtracting):
+        return record
+    return replace(record, workload=campaign.scope.content(record.workload))
 
 
 def answered(device: Device, request: Request) -> Record:
-    """What a device finds of a request."""
+    """What a device finds of a request; `failed` where each attempt did."""
     if request.metered:
-        return device.measure(request.workload, (whole_of if request.itself else point_of)(device.meter))
-    return device.time(request.workload)
-
-
-def add(profile: Profile, blocks: Sequence[Block], record: Measurement) -> Profile:
-    """The profile with one more measurement, of a whole model made of known kinds."""
-    nets = _joint(profile)
-    same_setting(record, profile.device, profile.meter)
-    error = record.energy_std_j / record.energy_j
-    seen = observation(_net(nets, blocks), record, error, profile.training.mode.waits, long=True)
-    assert seen is not None
-    return _with(profile, nets, [*nets.observations, seen], record.cost_s)
+        return measured(device, request.workload, (whole_of if request.itself else point_of)(device.meter))
+    return timed(device, request.workload)
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,6 @@ def refine(
     target: float,
     *,
     log: str | Path | None = None,
-    before: Iterator[Record] | None = None,
     observe: Callable[[int, float], None] = lambda measured, reach: None,
 ) -> Refined:
     """Measures the blocks that dominate one model's interval until it is inside the target.
@@ -225,12 +225,15 @@ def refine(
         spec: the model, parsed.
         device: where to measure.
         target: half the 90 % interval, as a share of the energy.
-        log: where each measurement is kept.
-        before: what was measured for the same sake before an interruption; each takes the place of a measurement.
+        log: where each measurement is kept. What it already holds and the profile has not learnt, since something
+            came between, takes the place of a measurement.
         observe: called with the measurements made and the reach so far.
     """
-    nets, kept = _joint(profile), MeasurementLog(Path(log)) if log is not None else None
-    asked, whole = _net(nets, spec.blocks), Request(replace(ref, training=spec.training), itself=True)
+    nets, kept = joint(profile), MeasurementLog(Path(log)) if log is not None else None
+    before: dict[Key, list[Record]] = {}
+    for net, record in unlearnt(profile, kept):
+        before.setdefault((net, manner(record.workload, isinstance(record, Measurement))), []).append(record)
+    asked, whole = net_of(nets, spec.blocks), Request(replace(ref, training=spec.training), itself=True)
     twin = Mode.GRAPH if captures_alone(device, spec) else spec.training.mode
     places = zip(asked, spec.blocks, strict=True)
     blocks: dict[Net, Block] = {((index, block.point),): block for (index, _), block in places}
@@ -251,22 +254,27 @@ def refine(
             net, request, wholes = asked, whole, wholes - 1
         else:
             break
-        known = next(before, None) if before else None
-        record = known or answered(device, request)
-        same_setting(record, profile.device, profile.meter)
-        if kept and known is None:
-            kept.append(record)
+        known = before.get((net, manner(request.workload, request.metered)))
+        if known:
+            record = known.pop(0)
+        else:
+            record = answered(device, request)
+            same_setting(record, profile.device, profile.meter)
+            if kept and not record.failed:
+                named = content(ref, spec.blocks) if request is whole else record.workload
+                kept.append(replace(record, workload=named))
         if net != asked:
             costs[request.metered] = max(record.cost_s, 1e-3)
         done += 1
-        error = record.energy_std_j / record.energy_j if isinstance(record, Measurement) and record.windows else 0.0
-        seen = observation(net, record, error, spec.training.mode.waits, long=net == asked)
-        if seen is not None:
-            iterations = 0 if done % _RELEARN else _AGAIN
-            profile = _with(profile, nets, [*nets.observations, seen], record.cost_s, iterations)
-            nets = _joint(profile)
+        new = seen(profile, net, record, long=net == asked)
+        if new is not None:
+            iterations = 0 if done % _RELEARN else STEPS
+            profile = taught(profile, [new], record.cost_s, iterations)
+            nets = joint(profile)
         elif net == asked:
             infeasible = record.infeasible
+        else:
+            offers = [offer for offer in offers if offer[0] != net]
         reach = _reach(nets, asked)
         observe(done, reach)
     return Refined(profile, reach, done, _limit(nets, asked, target, infeasible) if reach > target else None)
@@ -285,36 +293,6 @@ def _limit(nets: NetFit, asked: Net, target: float, infeasible: str | None) -> s
             f"a step waits for the host, whose time differs by ±{scatter:.0f} %; captured (--mode graph) it would not"
         )
     return "its blocks and the model itself are measured; ampere measure --add-to measures the model once more"
-
-
-def _joint(profile: Profile) -> NetFit:
-    if profile.nets is None:
-        raise RequestError(
-            f"the profile of {profile.model} was made by the method {profile.method}", "profile with --method ampere"
-        )
-    return profile.nets
-
-
-def _net(nets: NetFit, blocks: Sequence[Block]) -> Net:
-    places = [(nets.find(block.kind.id), block) for block in blocks]
-    missing = [block.name for place, block in places if place is None]
-    if missing:
-        raise CoverageError(f"the profile lacks {', '.join(missing)}", "profile this model")
-    return tuple((place, block.point) for place, block in places if place is not None)
-
-
-def _with(
-    profile: Profile, nets: NetFit, observations: Sequence[Observation], cost_s: float, iterations: int = _AGAIN
-) -> Profile:
-    again = learn(
-        nets.subjects,
-        observations,
-        idle_w=nets.idle_w,
-        cached=profile.device.processor,
-        before=nets,
-        iterations=iterations,
-    )
-    return replace(profile, nets=again, measurements=profile.measurements + 1, profile_s=profile.profile_s + cost_s)
 
 
 def _reach(nets: NetFit, asked: Net) -> float:

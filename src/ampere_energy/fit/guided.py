@@ -4,7 +4,9 @@ It opens with a fixed design (`opening`). Then rounds of the most telling measur
 sample of the family's members, until intervals are narrow enough, the time is spent, or the points are. Where a kind is
 slow at some widths, some timings look for all of them, one after another (`looks`).
 
-All choices follow from the records alone, in their order, so a killed campaign resumes where it was.
+All choices follow from the records alone, in their order, so a killed campaign resumes where it was. What is asked for
+is the first request of the opening, or of the round, that no record answers: records of other requests, or more of the
+same, are taken in and take no request's place.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from ampere_energy.fit.opening import opening
 from ampere_energy.fit.profile import MOST_POINTS
 from ampere_energy.fit.rounds import Chosen, Round, failed
 from ampere_energy.fit.rules import Request, Rules, Status
-from ampere_energy.fit.scope import Scope
+from ampere_energy.fit.scope import Key, Scope
 from ampere_energy.fit.slow import slow_blocks
+from ampere_energy.fit.unanswered import Unanswered, answered
 from ampere_energy.measure.measurement import (
     Measurement,
     Record,
     Timing,
+    manner,
     pooled_error,
 )
 from ampere_energy.model.blocks import Block, ModelSpec
@@ -92,37 +96,91 @@ class Guided:
         self.round_questions = [net for net in even if net not in self.questions]
         self.opening = opening(self.scope, members, rules.timings)
         self._records: list[tuple[Net, Record]] = []
+        self._keys: list[Key] = []
         self._timed = [0]
+        self._left = Unanswered(enumerate(map(self._key, self.opening.requests)))
+        self._opened: int | None = None
+        self._skipped: dict[Key, str] = {}
+        self._cut: dict[int, int] = {}
 
     def ask(self) -> Request | None:
         """The next network to measure, or None when an end condition is met."""
-        n = len(self._records)
-        if n < len(self.opening.requests):
-            essential = n < self.opening.essential or not self._spent()
-            return self.opening.requests[n] if essential else None
-        start = self._start(n)
-        if self._spent() or self._used_up() or not self._known(start) or self._uncertainty(start) < self.rules.precise:
-            return None
-        chosen, place = self._round(start), n - start
-        if place in chosen.looks and (looked := self._looked(start, n)) is not None:
-            return looked
-        return chosen.requests[place] if place < len(chosen.requests) else None
+        if self._open:
+            return self._next_of_opening()
+        while True:
+            n = len(self._records)
+            start = self._start(n)
+            if self._spent() or self._used_up() or not self._known(start):
+                return None
+            if self._uncertainty(start) < self.rules.precise:
+                return None
+            request = self._next_of_round(start, n)
+            if request is None or self._key(request) not in self._skipped:
+                return request
+            if start == n:  # of a whole round nothing can be measured in this run
+                return None
+            self._cut[start] = n
+
+    def _next_of_opening(self) -> Request | None:
+        """The first request without a record; where the time is spent, only of what every kind needs."""
+        essential = self._left.first < self.opening.essential or not self._spent()
+        return self.opening.requests[self._left.first] if essential else None
+
+    def _next_of_round(self, start: int, n: int) -> Request | None:
+        """The first request of a round without a record; None where there is none left to ask for."""
+        chosen = self._round(start)
+        done = answered(self._round_keys(start), chosen.looks, self._keys[start:])
+        left: list[Request] = []
+        for place, request in enumerate(chosen.requests):
+            if place in done:
+                continue
+            looked = self._looked(start, n) if place in chosen.looks else None
+            request = looked or request
+            if self._key(request) not in self._skipped:
+                return request
+            left.append(request)
+        return left[0] if left else None
+
+    def _key(self, request: Request) -> Key:
+        key = self.scope.key(request.workload, request.metered)
+        assert key is not None, "a campaign asks for what it is about"
+        return key
 
     def tell(self, record: Record) -> bool:
         """Takes a record in; False where it is of none of the campaign's kinds."""
-        net = self.scope.net(record.workload)
-        if net is None:
+        key = self.scope.key(record.workload, isinstance(record, Measurement))
+        if key is None:
             return False
-        self._keep(net, record)
+        self._keep(key, record)
         return True
 
     def add(self, blocks: Sequence[Block], record: Record) -> None:
         """Takes in a record of a whole model made of blocks of known kinds."""
-        self._keep(tuple((self.scope.kinds.index(b.kind), b.point) for b in blocks), record)
+        net = tuple((self.scope.kinds.index(b.kind), b.point) for b in blocks)
+        self._keep((net, manner(record.workload, isinstance(record, Measurement))), record)
 
-    def _keep(self, net: Net, record: Record) -> None:
-        self._records.append((net, record))
+    def skip(self, request: Request, reason: str) -> None:
+        """Leaves a network out in this run: each attempt to measure it failed."""
+        key = self._key(request)
+        self._skipped[key] = f"{request.workload}: {reason}"
+        self._left.drop(key)
+        self._note_opened()
+
+    def _keep(self, key: Key, record: Record) -> None:
+        self._records.append((key[0], record))
+        self._keys.append(key)
         self._timed.append(self._timed[-1] + isinstance(record, Timing))
+        self._left.answer(key)
+        self._note_opened()
+
+    def _note_opened(self) -> None:
+        if self._opened is None and not self._left:
+            self._opened = len(self._records)
+
+    @property
+    def _open(self) -> bool:
+        """Whether the opening goes on; the first round begins when nothing of it is left."""
+        return self._opened is None
 
     def fit(self, before: NetFit | None = None) -> NetFit | None:
         """What is known now; None while a kind lacks a metering or a second timing.
@@ -140,11 +198,12 @@ class Guided:
 
     def complete(self) -> bool:
         """Whether an end condition was met with every kind known."""
-        return self.ask() is None and self._known(len(self._records))
+        return not self._skipped and self.ask() is None and self._known(len(self._records))
 
     def failures(self) -> list[str]:
         """What could not be measured, with reasons."""
-        return [f"{record.workload}: {record.infeasible}" for _, record in self._records if record.infeasible]
+        infeasible = [f"{record.workload}: {record.infeasible}" for _, record in self._records if record.infeasible]
+        return [*infeasible, *self._skipped.values()]
 
     @lru_cache(maxsize=2)  # noqa: B019 - lives as long as the campaign
     def _uncertainty(self, count: int) -> float:
@@ -165,10 +224,19 @@ class Guided:
 
     def _starts(self, count: int) -> list[int]:
         """How many records there were when each round began."""
-        found = [len(self.opening.requests)]
-        while found[-1] < count and (after := found[-1] + self._length(found[-1])) <= count:
+        found = [self._after_opening]
+        while found[-1] < count and (after := self._end(found[-1])) <= count:
             found.append(after)
         return found
+
+    def _end(self, start: int) -> int:
+        """How many records there are when a round ends."""
+        return self._cut.get(start, start + self._length(start))
+
+    @property
+    def _after_opening(self) -> int:
+        """How many records there were when the opening was complete, or would be if only its own came in."""
+        return len(self.opening.requests) if self._opened is None else self._opened
 
     def _length(self, start: int) -> int:
         """How many measurements a round asks for: more as timings pile up, of which one more tells ever less."""
@@ -203,21 +271,22 @@ class Guided:
     def status(self) -> Status:
         """Where the campaign stands."""
         n, spent, meterings = len(self._records), self._spent_s, self._meterings
-        known = n >= len(self.opening.requests) and self._known(n)
+        known = not self._open and self._known(self._start(n))
         left_s = [] if (left := self._left_s) is None else [left]
         if self._most is not None and meterings:
             left_s.append(spent / meterings * (self._most - meterings))
         rounds = len(self._starts(n)) - 1
         return Status(
-            doing="the opening" if n < len(self.opening.requests) else "the most telling networks",
+            doing="the opening" if self._open else "the most telling networks",
             unit="round",
-            index=1 + rounds + (n >= len(self.opening.requests)),
+            index=1 + rounds + (not self._open),
             of=None,
             points=n,
             uncertainty=self._uncertainty(self._start(n)) if known else None,
             measurements=n,
             spent_s=spent,
             remaining_s=max(0.0, min(left_s)) if left_s else None,
+            skipped=tuple(self._skipped.values()),
         )
 
     def observations(self, count: int) -> list[Observation]:
@@ -237,10 +306,16 @@ class Guided:
         The model itself, measured for longer; on a processor any whole model, whose timings know nothing of the
         moments that make a short one of a single block too long.
         """
-        if record.workload == self.scope.itself and net == self.scope.member(()):
+        if self._is_itself(net, record):
             return True
         apart = isinstance(record.workload, Variant) and record.workload.apart
         return record.device.processor and len(net) > 1 and not apart
+
+    def _is_itself(self, net: Net, record: Record) -> bool:
+        itself = self.scope.itself
+        if itself is None or net != self.scope.member(()):
+            return False
+        return manner(record.workload, True) == manner(itself, True)
 
     def _spent(self) -> bool:
         return (left_s := self._left_s) is not None and left_s <= 0
@@ -264,7 +339,7 @@ class Guided:
 
     def _learn(self, count: int) -> NetFit:
         """The fit to the first records; hyperparameters are learnt anew only when half as many more are in."""
-        stage = len(self.opening.requests)
+        stage = self._after_opening
         while stage * _GROWTH <= count:
             stage = max(stage + 1, int(stage * _GROWTH))
         return self._cached(count, min(stage, count))
@@ -298,6 +373,10 @@ class Guided:
     def _round(self, start: int) -> Chosen:
         """What to measure after the first `start` records."""
         return self._begun(start).chosen()
+
+    @lru_cache(maxsize=2)  # noqa: B019
+    def _round_keys(self, start: int) -> tuple[Key, ...]:
+        return tuple(self._key(request) for request in self._round(start).requests)
 
     def _begun(self, start: int) -> Round:
         """The round that begins after the first `start` records."""

@@ -26,6 +26,7 @@ class _Progress:
     lesson: Lesson
     measured: dict[Point, list[Measurement]] = field(default_factory=dict)
     failed: dict[Point, str] = field(default_factory=dict)
+    skipped: dict[Point, str] = field(default_factory=dict)
     spent_s: float = 0.0
     fit: KindFit | None = None
     before: KindFit | None = None
@@ -78,6 +79,13 @@ class Subtracting:
         self._fit(progress)  # now, so that each fit starts from the one before, also when a log is taken in again
         return True
 
+    def skip(self, request: Request, reason: str) -> None:
+        """Leaves a network out in this run: each attempt to measure it failed."""
+        assert isinstance(request.workload, Variant)
+        subject = next(block for block in request.workload.blocks if block.name == "subject")
+        assert isinstance(subject.kind, Kind)
+        self._progress[subject.kind].skipped[subject.point] = reason
+
     def fits(self) -> tuple[KindFit, ...]:
         """What is known so far; kinds without a measurement are missing."""
         known = (self._fit(progress) for progress in self._progress.values())
@@ -85,14 +93,15 @@ class Subtracting:
 
     def complete(self) -> bool:
         """Whether every kind met an end condition and has a fit."""
-        return self.ask() is None and len(self.fits()) == len(self._progress)
+        skipped = any(progress.skipped for progress in self._progress.values())
+        return not skipped and self.ask() is None and len(self.fits()) == len(self._progress)
 
     def failures(self) -> list[str]:
         """Points that could not be measured, with their reasons."""
         return [
             f"{progress.lesson.kind.id}{list(point)}: {reason}"
             for progress in self._progress.values()
-            for point, reason in progress.failed.items()
+            for point, reason in (progress.failed | progress.skipped).items()
         ]
 
     def status(self) -> Status:
@@ -118,6 +127,9 @@ class Subtracting:
             measurements=taken,
             spent_s=spent,
             remaining_s=remaining,
+            skipped=tuple(
+                f"{p.lesson.kind.id}{list(point)}: {reason}" for p in order for point, reason in p.skipped.items()
+            ),
         )
 
     def _next_point(self, progress: _Progress) -> Point | None:
@@ -125,7 +137,7 @@ class Subtracting:
         if progress.ended is not None:
             return None
         domain = progress.lesson.domain
-        taken = {*progress.measured, *progress.failed}
+        taken = {*progress.measured, *progress.failed, *progress.skipped}
         for corner in bounds(domain):
             if corner not in taken:
                 return corner

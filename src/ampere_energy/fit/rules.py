@@ -94,6 +94,7 @@ class Status:
         index, of: which one it is, of how many; None where that is not known.
         points: points of the kind, or measurements in all.
         uncertainty: what is compared with the precision.
+        skipped: networks that are left out in this run, since each attempt to measure them failed, with reasons.
     """
 
     doing: str
@@ -105,3 +106,4 @@ class Status:
     measurements: int
     spent_s: float
     remaining_s: float | None
+    skipped: tuple[str, ...] = ()

@@ -9,9 +9,9 @@ from functools import cached_property
 
 from ampere_energy.fit.observed import Net, Subject, subject
 from ampere_energy.fit.points import anywhere, rounded
-from ampere_energy.measure.measurement import Workload, run_as
+from ampere_energy.measure.measurement import Manner, Trained, Whole, Workload, manner, run_as
 from ampere_energy.model.blocks import AnyKind, ModelSpec, Point, in_mode
-from ampere_energy.model.source import ModelRef
+from ampere_energy.model.source import ModelRef, fingerprint
 from ampere_energy.model.structures import Structure
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import (
@@ -27,6 +27,8 @@ from ampere_energy.model.variants import (
 
 Member = tuple[int, Point]
 """A model of a campaign: which of its structures, and the widths."""
+Key = tuple[Net, Manner]
+"""What tells requests apart: a network as the fit sees it, and how it is measured."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +143,43 @@ class Scope:
         """The network whose captured steps show what the device takes alone."""
         return run_as(workload, Mode.GRAPH) if self.captures else workload
 
-    def net(self, workload: Workload) -> Net | None:
+    def key(self, workload: Trained, metered: bool) -> Key | None:
+        """What a request and its record have in common; None where it is of none of the family's kinds."""
+        net = self.net(workload)
+        return None if net is None else (net, manner(workload, metered))
+
+    def content(self, workload: Trained) -> Trained:
+        """A network as a log keeps it: a model of the family by its blocks, which its name may change."""
+        net = self.net(workload) if isinstance(workload, ModelRef) else None
+        if net is None:
+            return workload
+        training = replace(self.spec.training, mode=workload.training.mode)
+        blocks = tuple((self.kinds[kind].id, point) for kind, point in net)
+        return Whole(blocks, training, self._step, str(workload))
+
+    @cached_property
+    def _step(self) -> str:
+        return fingerprint(self.ref.step) if self.ref is not None else ""
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        """Places of the kinds by their ids in any mode: what ran eagerly tells of captured steps as well."""
+        return {in_mode(kind, mode).id: place for place, kind in enumerate(self.kinds) for mode in Mode}
+
+    def _known(self, whole: Whole) -> Net | None:
+        """A whole model that was measured; None where it is not of the family's kinds, or was trained otherwise."""
+        if (whole.training, whole.step) != (self.spec.training, self._step):
+            return None
+        net = tuple((self._ids.get(kind, -1), point) for kind, point in whole.blocks)
+        fits = (place >= 0 and len(point) == len(self.kinds[place].axes) for place, point in net)
+        return net if all(fits) else None
+
+    def net(self, workload: Trained) -> Net | None:
         """A network that was measured, as the fit sees it; None where it is of none of the family's kinds."""
         captured = self.captures and workload.training.mode is Mode.GRAPH
         asked = run_as(workload, self.spec.training.mode) if captured else workload
+        if isinstance(asked, Whole):
+            return self._known(asked)
         if self.itself is not None and _alike(asked, self.itself):
             return self.member(())
         if isinstance(asked, Variant):
@@ -173,7 +208,7 @@ def _axes(structure: Structure) -> tuple[WidthRange, ...]:
     return tuple(r if variable in varied else WidthRange(own, own) for variable, (r, own) in each)
 
 
-def _alike(one: Workload, other: Workload) -> bool:
+def _alike(one: Trained, other: Trained) -> bool:
     """Whether two workloads are the same; a factory that tells its own input has no batch before it is called."""
     if isinstance(one, ModelRef) and isinstance(other, ModelRef):
         batch = other.training.batch if not (one.input or one.inputs) else one.training.batch

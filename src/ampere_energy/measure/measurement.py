@@ -14,22 +14,72 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import overload
 
 from ampere_energy.errors import RequestError
-from ampere_energy.model.blocks import in_mode
-from ampere_energy.model.source import ModelRef
-from ampere_energy.model.training import Mode
+from ampere_energy.model.blocks import Block, Point, in_mode
+from ampere_energy.model.source import ModelRef, fingerprint
+from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Variant
-from ampere_energy.plain import later
+from ampere_energy.plain import incidental, later
 
 Workload = Variant | ModelRef
+"""What a device is asked to run. A `ModelRef` names code, so it comes from the command line or the caller."""
 
 
-def run_as(workload: Workload, mode: Mode) -> Workload:
+@dataclass(frozen=True)
+class Whole:
+    """A whole model as a log keeps it: what it is made of, not what it is called. No device can be asked to run it.
+
+    Attributes:
+        blocks: its blocks in order, by their kinds' ids, with their widths.
+        training: how it was trained.
+        step: the user's own training step and a digest of its file; empty for the usual one.
+        name: where it came from, for people.
+    """
+
+    blocks: tuple[tuple[str, Point], ...]
+    training: Training
+    step: str = later("")
+    name: str = incidental("")
+
+    def __post_init__(self) -> None:
+        if not self.blocks or any(min(point, default=1) < 1 for _, point in self.blocks):
+            raise ValueError("a whole model has blocks of positive widths")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Trained = Whole | Variant | ModelRef
+"""What a record is of: what was trained. Older logs name a whole model by its `ModelRef`, which nothing then runs."""
+
+
+def content(ref: ModelRef, blocks: Sequence[Block]) -> Whole:
+    """A model that was parsed, as a log keeps it."""
+    training = replace(blocks[0].kind.training, mode=ref.training.mode)
+    own = tuple((block.kind.id, block.point) for block in blocks)
+    return Whole(own, training, fingerprint(ref.step), str(ref))
+
+
+@overload
+def run_as(workload: Workload, mode: Mode) -> Workload: ...
+@overload
+def run_as(workload: Trained, mode: Mode) -> Trained: ...
+def run_as(workload: Trained, mode: Mode) -> Trained:
     """The same network, its steps run otherwise."""
-    if isinstance(workload, ModelRef):
-        return replace(workload, training=replace(workload.training, mode=mode))
-    return replace(workload, blocks=tuple(replace(b, kind=in_mode(b.kind, mode)) for b in workload.blocks))
+    if isinstance(workload, Variant):
+        return replace(workload, blocks=tuple(replace(b, kind=in_mode(b.kind, mode)) for b in workload.blocks))
+    return replace(workload, training=replace(workload.training, mode=mode))
+
+
+Manner = tuple[bool, bool, bool, Mode]
+
+
+def manner(workload: Trained, metered: bool) -> Manner:
+    """How a network is measured: metered or timed, by its blocks or by its own code, side by side or not, the mode."""
+    blocks = isinstance(workload, Variant)
+    return metered, blocks, isinstance(workload, Variant) and workload.apart, workload.training.mode
 
 
 class Provenance(StrEnum):
@@ -143,6 +193,8 @@ class Measurement:
         cost_s: seconds the measurement took, building and warm-up included.
         recorded_at: date and time, for people.
         idle_w: power of the device with everything loaded and nothing to do.
+        failed: whether the attempt failed rather than the workload: what trained it died, was killed or did not answer.
+            `infeasible` then says so, and the measurement tells nothing of the workload.
         busy: windows of the same step as a captured graph, where the host issues the step asked for and capture worked:
             the device's own energy and time, without waiting for the host.
         host_s: median time the host takes to issue one step.
@@ -150,7 +202,7 @@ class Measurement:
         conditions: temperature, clocks, limits and versions, for people.
     """
 
-    workload: Workload
+    workload: Trained
     device: DeviceInfo
     meter: MeterInfo
     windows: tuple[Window, ...]
@@ -162,9 +214,10 @@ class Measurement:
     host_s: float | None = None
     doubts: tuple[str, ...] = ()
     conditions: tuple[tuple[str, str], ...] = ()
+    failed: bool = later(False)
 
     def __post_init__(self) -> None:
-        if bool(self.windows) == (self.infeasible is not None):
+        if bool(self.windows) == (self.infeasible is not None) or (self.failed and self.windows):
             raise ValueError("a measurement has windows, or else a reason why not")
 
     @property
@@ -206,10 +259,11 @@ class Timing:
             captured, and `device_s` may include waiting for the host.
         cost_s: seconds the timing took, building included.
         infeasible: why it could not be timed; `device_s` is then None.
+        failed: whether that was the attempt's fault (see `Measurement`).
         wall_s: seconds of one step as the host issues it, host and device together; None where `host_s` is.
     """
 
-    workload: Workload
+    workload: Trained
     device: DeviceInfo
     device_s: float | None
     host_s: float | None
@@ -218,9 +272,10 @@ class Timing:
     recorded_at: str
     infeasible: str | None = None
     wall_s: float | None = later(None)
+    failed: bool = later(False)
 
     def __post_init__(self) -> None:
-        if (self.device_s is None) != (self.infeasible is not None):
+        if (self.device_s is None) != (self.infeasible is not None) or (self.failed and self.device_s is not None):
             raise ValueError("a timing has a time, or else a reason why not")
         if self.device_s is not None and self.device_s <= 0:
             raise ValueError(f"{self.device_s} s is no timing")
@@ -228,6 +283,13 @@ class Timing:
 
 Record = Measurement | Timing
 """What a log holds."""
+_FAILURES = ("the worker died", "no answer within")
+"""How older logs say that an attempt failed."""
+
+
+def attempt_failed(record: Record) -> bool:
+    """Whether a record tells only that an attempt failed, and nothing of its workload."""
+    return record.failed or (record.infeasible or "").startswith(_FAILURES)
 
 
 def point_of(meter: MeterInfo) -> Procedure:

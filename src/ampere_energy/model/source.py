@@ -5,6 +5,7 @@ A `ModelRef` travels to a worker process as JSON and is turned into a module the
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -208,6 +209,15 @@ def _pruned(ref: ModelRef) -> Loaded:
         )
     kept = [some(group, width) for group, width in zip(found, ref.widths, strict=True)]
     return Loaded(narrowed(loaded.module, found, kept), loaded.inputs)
+
+
+def fingerprint(function: str) -> str:
+    """A user's function as logs keep it: its name, with a digest of its file, which is read and not run."""
+    place, _, name = function.rpartition(":")
+    if not place.endswith(".py"):
+        return function
+    code = Path(place).read_bytes() if Path(place).is_file() else b""
+    return f"{Path(place).name}:{name} {hashlib.sha256(code).hexdigest()[:8]}"
 
 
 def instantiate(ref: ModelRef) -> nn.Module:

@@ -18,6 +18,7 @@ from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.paper import Subtracting
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.rules import Rules
+from ampere_energy.measure import attempts
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import REPORT, DeviceInfo, Measurement, MeterInfo, same_setting
 from ampere_energy.model.blocks import ModelSpec
@@ -190,7 +191,7 @@ def evaluate(
     predictions = _predicted(specs, profile, level)
     measured: list[Measurement] = []
     for member in list(members) * ROUNDS:
-        measurement = device.measure(member, REPORT)
+        measurement = attempts.measured(device, member, REPORT)
         same_setting(measurement, profile.device, profile.meter)
         if measurement.infeasible is not None:
             raise DeviceError(f"{member} could not be measured: {measurement.infeasible}")

@@ -27,13 +27,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from ampere_energy import files
-from ampere_energy.errors import DeviceError, FileError, RequestError
+from ampere_energy.errors import DeviceError, FileError, RequestError, WorkerError
 from ampere_energy.fit.campaign import profile, refine
 from ampere_energy.fit.guided import Guided
 from ampere_energy.fit.points import drawn as drawn_points
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.profile import load as saved_profile
 from ampere_energy.fit.rules import Rules, Status
+from ampere_energy.measure.attempts import measured, timed
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import (
     POINT,
@@ -103,6 +104,9 @@ class Experiment:
     target: float = 0.02
     refine: int = 5
     refine_to: float = 0.03
+
+    def __post_init__(self) -> None:
+        family(self.family)  # refuses a factory: no file says whose code is run
 
     @property
     def zoo(self) -> Family:
@@ -219,8 +223,10 @@ def _measured(
     for seen in records:
         same_setting(seen, device.info, device.meter)
     for number, (workload, procedure) in enumerate(every[len(records) :], start=len(records) + 1):
-        found = device.time(workload) if procedure is None else device.measure(workload, procedure)
+        found = timed(device, workload) if procedure is None else measured(device, workload, procedure)
         same_setting(found, device.info, device.meter)
+        if found.failed:
+            raise WorkerError(f"{workload}: {found.infeasible}", "the same command goes on, or try another machine")
         log.append(found)
         records.append(found)
         observe(part, f"{number} of {len(every)}")
@@ -320,12 +326,11 @@ def _refined(
     device: Device,
     observe: Callable[[Part, Status | str], None],
 ) -> None:
-    before = iter(log.read())
     log.create()  # also where nothing needs to be measured
     asked = zip(experiment.members, experiment.specs(experiment.training.mode), strict=True)
     for number, (widths, spec) in enumerate(itertools.islice(asked, experiment.refine), start=1):
         ref = experiment.ref(widths)
-        learnt = refine(learnt, ref, spec, device, experiment.refine_to, log=log.path, before=before).profile
+        learnt = refine(learnt, ref, spec, device, experiment.refine_to, log=log.path).profile
         observe(Part.REFINED, f"{number} of {min(experiment.refine, len(experiment.members))}")
 
 

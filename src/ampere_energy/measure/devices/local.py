@@ -74,7 +74,7 @@ class LocalDevice:
         return decode(MeterInfo, self._worker.hello()["meter"], "worker")
 
     def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
-        """Trains the workload in the worker; a worker that dies or hangs makes the workload infeasible.
+        """Trains the workload in the worker; where that dies or hangs, the attempt failed.
 
         Raises:
             MeterError: the meter failed, and again when asked once more.
@@ -97,6 +97,7 @@ class LocalDevice:
             cost_s=time.monotonic() - start,
             recorded_at=_now(),
             infeasible=reply.get("infeasible"),
+            failed=bool(reply.get("failed", False)),
             idle_w=idle_w,
             busy=_windows(reply.get("busy", ())),
             host_s=reply.get("host_s"),
@@ -118,6 +119,7 @@ class LocalDevice:
             cost_s=time.monotonic() - start,
             recorded_at=_now(),
             infeasible=reply.get("infeasible"),
+            failed=bool(reply.get("failed", False)),
             wall_s=reply.get("wall_s"),
         )
 
@@ -149,7 +151,7 @@ class LocalDevice:
         self._used = False
 
     def _ask(self, request: dict[str, Any], deadline_s: float) -> dict[str, Any]:
-        """The worker's answer; a failed reading is tried once more, a dead worker is an infeasible workload."""
+        """The worker's answer; a failed reading is tried once more, a worker that died is an attempt that failed."""
         reply = self._ask_once(request, deadline_s)
         if "meter_error" in reply:
             reply = self._ask_once(request, deadline_s)
@@ -162,7 +164,7 @@ class LocalDevice:
         try:
             reply = self._worker.ask(request, deadline_s)
         except WorkerError as error:
-            return {"infeasible": error.what}
+            return {"infeasible": error.what, "failed": True}
         if "model_error" in reply:
             raise ModelError(str(reply["model_error"]))
         if reply.get("broken"):
