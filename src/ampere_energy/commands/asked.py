@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ampere_energy.arguments import arguments_of, axis_of, inputs_of, inputs_text, positive
+from ampere_energy.arguments import arguments_of, axis_of, inputs_of, inputs_text
 from ampere_energy.collection import new_name
 from ampere_energy.commands.output import err, say
 from ampere_energy.commands.settings import Given, mending
@@ -90,7 +90,6 @@ def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[Wid
     """The model by its groups of channels, with the widths to cover so that it can be pruned."""
     from ampere_energy.decide.channels import prunable
 
-    positive(step, "--width-step")
     with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}"):
         space = prunable(ref)
     return space.ref_of(space.spec.widths) or ref, space.spec, space.ranges(step)
@@ -156,7 +155,10 @@ def busy_words(device: str, threads: int | None = None) -> str | None:
 
 
 def can_run(device: str, training: Training) -> None:
-    """Refuses what a device cannot do before anything is measured on it."""
+    """Refuses what a device cannot do, and one that there is not, before anything is measured on it."""
+    from ampere_energy.measure.devices import kind_of
+
+    kind_of(device)
     if training.mode == "graph" and device.startswith("cpu"):
         raise RequestError("--mode graph on a CPU", "graphs are captured on CUDA devices: use --mode eager or compile")
 

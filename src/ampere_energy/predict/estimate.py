@@ -168,7 +168,7 @@ def estimate(
     """
     if iterations < 1:
         raise RequestError(f"--iterations {iterations}", "give at least 1")
-    if not 0 < level < 1:
+    if not 0.5 < 0.5 + level / 2 < 1:
         raise RequestError(f"--level {level:g}", "give a probability between 0 and 1, such as 0.9")
     if profile.nets is not None:
         return _jointly(spec, profile, profile.nets, iterations, level, approximate, there)

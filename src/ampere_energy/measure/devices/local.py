@@ -16,7 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ampere_energy.errors import DeviceError, MeterError, ModelError, RequestError, WorkerError
+from ampere_energy.errors import DeviceError, MeterError, ModelError, WorkerError
+from ampere_energy.measure.devices import threads_here
 from ampere_energy.measure.measurement import (
     DeviceInfo,
     Measurement,
@@ -47,8 +48,8 @@ class LocalDevice:
     """
 
     def __init__(self, name: str = "cpu", meter: str | None = None, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise RequestError(f"--threads {threads}", "give at least 1")
+        if threads is not None:
+            threads_here(threads)
         self._name = name
         self._arguments = [name, meter or best_meter(name), *([] if threads is None else [str(threads)])]
         self._worker = Worker(self._arguments)
