@@ -10,10 +10,23 @@
     │   └── WorkerError             the measuring process died or hung
     └── CoverageError             exit 4: the profile does not cover the model
 
-Each error says what happened, the value seen, and the next step, in one line.
+Each error says what happened, the value seen, and the next step, in one line. What none of them foresees ends the
+command too: by 2 where a file or the output cannot be used, 3 where memory ran out, else by 1, to be reported.
 """
 
 from __future__ import annotations
+
+import re
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """The text with what a terminal would obey shown escaped: control characters, turns of direction, half characters.
+
+    Names of files and models, and what a log or somebody's exception says, may hold anything.
+    """
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class AmpereError(Exception):
