@@ -22,7 +22,15 @@ from ampere_energy.fit.references import Reference, collect
 from ampere_energy.fit.rules import Request, Rules, Status
 from ampere_energy.fit.steps import steps
 from ampere_energy.measure.devices import Device, open_device
-from ampere_energy.measure.measurement import Measurement, Record, point_of, same_setting, whole_of
+from ampere_energy.measure.measurement import (
+    Measurement,
+    Record,
+    gathered,
+    joined,
+    point_of,
+    same_setting,
+    whole_of,
+)
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.source import ModelRef
@@ -110,7 +118,9 @@ def _run(
     observe: Callable[[Status], None],
 ) -> Profile:
     kept = MeasurementLog(Path(log)) if log is not None else None
+    doubts: list[tuple[str, ...]] = []
     for record in kept.read() if kept else ():
+        doubts += _doubted(record)
         same_setting(record, device.info, device.meter)
         if not campaign.tell(record) and isinstance(record.workload, ModelRef):
             _tell_whole(campaign, record.workload, record)
@@ -121,6 +131,7 @@ def _run(
             record = answered(device, request)
             if kept:
                 kept.append(record)
+            doubts += _doubted(record)
             campaign.tell(record)
             observe(campaign.status())
     except KeyboardInterrupt:
@@ -151,7 +162,13 @@ def _run(
         kinds=kinds,
         nets=nets,
         references=references,
+        doubts=gathered(doubts),
     )
+
+
+def _doubted(record: Record) -> list[tuple[str, ...]]:
+    """What is doubted of a metering."""
+    return [record.doubts] if isinstance(record, Measurement) and record.windows else []
 
 
 def _tell_whole(campaign: Campaign, ref: ModelRef, record: Record) -> None:
@@ -178,6 +195,7 @@ def add(profile: Profile, blocks: Sequence[Block], record: Measurement) -> Profi
     error = record.energy_std_j / record.energy_j
     seen = observation(_net(nets, blocks), record, error, profile.training.mode.waits, long=True)
     assert seen is not None
+    profile = replace(profile, doubts=joined(profile.doubts, record.doubts))
     return _with(profile, nets, [*nets.observations, seen], record.cost_s)
 
 
@@ -257,6 +275,8 @@ def refine(
         seen = observation(net, record, error, spec.training.mode.waits, long=net == asked)
         if seen is not None:
             iterations = 0 if done % _RELEARN else _AGAIN
+            for doubts in _doubted(record):
+                profile = replace(profile, doubts=joined(profile.doubts, doubts))
             profile = _with(profile, nets, [*nets.observations, seen], record.cost_s, iterations)
             nets = _joint(profile)
         elif net == asked:
