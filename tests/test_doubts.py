@@ -81,8 +81,8 @@ def test_what_is_learnt_later_brings_its_doubts(learnt: Profile) -> None:
     taught = add(calm, spec.blocks, device.measure(ref, POINT))
     assert taught.doubts == (STUCK,)
     assert add(taught, spec.blocks, device.measure(ref, POINT)).doubts == (STUCK,)
-    refined = refine(calm, ref, spec, device, 0.02)
+    refined = refine(calm, ref, spec, device, 0.001)
     assert refined.measurements
-    assert STUCK in refined.profile.doubts or not any(o.energy_j for o in refined.profile.nets.observations[-2:])  # type: ignore[union-attr]
+    assert STUCK in refined.profile.doubts
     assert merged([calm, learnt]).doubts == learnt.doubts
     assert merged([learnt, taught]).doubts == learnt.doubts

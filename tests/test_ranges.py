@@ -109,7 +109,9 @@ def test_no_option_takes_a_number_without_a_range(command: Callable[..., Any]) -
     """Whatever is annotated as a number is read by a parser of `arguments`."""
     hints = typing.get_type_hints(command, include_extras=True)
     numbers = {name: hint for name, hint in hints.items() if re.search(r"\b(int|float)\b", str(hint).split(",")[0])}
-    assert bool(numbers) is (command.__name__ in ("profile", "estimate", "measure", "evaluate", "search", "prune", "parse"))
+    assert bool(numbers) is (
+        command.__name__ in ("profile", "estimate", "measure", "evaluate", "search", "prune", "parse")
+    )
     for name, hint in numbers.items():
         assert typing.get_args(hint)[1].parser is not None, name
 

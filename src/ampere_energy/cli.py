@@ -89,7 +89,9 @@ def main() -> NoReturn:
     except OSError as error:
         code = _fail(*_of_file(error), debug)
     except MemoryError:
-        code = _fail("out of memory; give a smaller batch or model, or end other programs", DeviceError.exit_code, debug)
+        code = _fail(
+            "out of memory; give a smaller batch or model, or end other programs", DeviceError.exit_code, debug
+        )
     except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said in one line
         code = _fail(f"unexpected {type(error).__name__}: {error} ({REPORT})", AmpereError.exit_code, debug)
     sys.exit(code if isinstance(code, int) else 0)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from meters.test_nvml import FakeNvml
 
 from ampere_energy.errors import MeterError
 from ampere_energy.measure import gate
@@ -27,7 +28,6 @@ from ampere_energy.measure.meters.recorder import MixedRecorder, ProcessRecorder
 from ampere_energy.measure.meters.sampler import SampledMeter
 from ampere_energy.measure.meters.trace import EnergyOver, Trace
 from ampere_energy.model.source import model_ref
-from meters.test_nvml import FakeNvml
 
 
 class World:

@@ -56,9 +56,7 @@ def evaluate(
     record: Annotated[Path | None, typer.Option(help="Profile, measure members, and keep all logs here.")] = None,
     models: Annotated[
         int,
-        typer.Option(
-            parser=counted("--models", high=10_000), metavar="N", help="How many unseen members to measure."
-        ),
+        typer.Option(parser=counted("--models", high=10_000), metavar="N", help="How many unseen members to measure."),
     ] = 20,
     seed: Seed = 0,
     input: Input = None,

@@ -52,7 +52,9 @@ ChannelsLastOrSame = Annotated[
 ]
 AccumulateOrSame = Annotated[
     int | None,
-    typer.Option("--accumulate", parser=_PASSES, metavar="N", help="Passes an update [default: the profile's, else 1]."),
+    typer.Option(
+        "--accumulate", parser=_PASSES, metavar="N", help="Passes an update [default: the profile's, else 1]."
+    ),
 ]
 ClipGradients = Annotated[bool, typer.Option("--clip-gradients", help="Clip the norm of all gradients each step.")]
 Scheduler = Annotated[bool, typer.Option("--scheduler", help="Step a learning-rate scheduler after each update.")]
@@ -74,9 +76,7 @@ Watts = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(
-        parser=threads, metavar="N", help="torch threads, at most one a core [default: torch's own choice]."
-    ),
+    typer.Option(parser=threads, metavar="N", help="torch threads, at most one a core [default: torch's own choice]."),
 ]
 ProfileOrBundle = Annotated[
     str, typer.Option("--profile", help="A profile's name or file, or a bundle's name (see `ampere profiles`).")

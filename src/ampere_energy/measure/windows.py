@@ -192,7 +192,9 @@ def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
         MeterError: nothing was counted; that is no measurement of nothing.
     """
     if not over.total_j > 0:
-        raise MeterError(f"the meter counted {over.total_j:g} J in {time_s:.3g} s of training", "choose another --meter")
+        raise MeterError(
+            f"the meter counted {over.total_j:g} J in {time_s:.3g} s of training", "choose another --meter"
+        )
     own_s = time_s if over.cpu_s is None else min(time_s, over.cpu_s)
     return Window(over.total_j, own_s, iterations, over.error_j, over.energy_j)
 

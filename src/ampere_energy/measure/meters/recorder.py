@@ -86,7 +86,10 @@ class ProcessRecorder:
         if len(self._marks) == 1:
             return self._joules[0]
         right = min(max(1, bisect.bisect_left(self._marks, moment_s)), len(self._marks) - 1)
-        (before_s, after_s), (before_j, after_j) = self._marks[right - 1 : right + 1], self._joules[right - 1 : right + 1]
+        (before_s, after_s), (before_j, after_j) = (
+            self._marks[right - 1 : right + 1],
+            self._joules[right - 1 : right + 1],
+        )
         if after_s == before_s:
             return after_j
         return before_j + (after_j - before_j) * (moment_s - before_s) / (after_s - before_s)
