@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from ampere_energy import parse
 from ampere_energy.arguments import axis_of, width_ranges
 from ampere_energy.cli import app
 from ampere_energy.commands.looking import merge, profiles
-from ampere_energy.errors import RequestError
+from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.fit.rules import Rules
 from ampere_energy.measure.devices import open_device
 from ampere_energy.measure.devices.local import LocalDevice
@@ -127,6 +129,15 @@ def test_ranges_hold_in_python_too() -> None:
             Rules(budget_s=budget_s)
     with pytest.raises(RequestError, match="an input of values below -5"):
         InputSpec("", "int64", (1, 2), -5)
+
+
+def test_a_batch_of_no_samples_gets_no_number(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"an input of shape \(0, 3\) has no samples; give at least 1, batch first"):
+        parse(torch.nn.Linear(3, 4), torch.zeros(0, 3))
+    (tmp_path / "m.py").write_text("import torch\ndef empty(): return torch.nn.Linear(3, 4), torch.zeros(0, 3)\n")
+    done = ampere("parse", "m.py:empty", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has no samples" in done.stderr
 
 
 def test_what_is_in_range_is_read_as_before() -> None:

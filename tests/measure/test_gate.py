@@ -15,16 +15,23 @@ import pytest
 import torch
 from meters.test_nvml import FakeNvml
 
-from ampere_energy.errors import MeterError
+from ampere_energy.errors import MeterError, RequestError
 from ampere_energy.measure import gate
 from ampere_energy.measure.devices.local import LocalDevice, _drowned
 from ampere_energy.measure.gate import busy, passed
 from ampere_energy.measure.measurement import MeterInfo, Procedure, Provenance, Window, gathered, joined
-from ampere_energy.measure.meters import Meter, nvml
+from ampere_energy.measure.meters import Meter, nvml, request_of
 from ampere_energy.measure.meters.counters import MOST_W, Integrated
 from ampere_energy.measure.meters.cputime import CpuTimeMeter
 from ampere_energy.measure.meters.nvml import NvmlMeter
-from ampere_energy.measure.meters.recorder import MixedRecorder, ProcessRecorder, Recorder, Span, open_recorder
+from ampere_energy.measure.meters.recorder import (
+    MixedRecorder,
+    ProcessRecorder,
+    Recorder,
+    Span,
+    open_recorder,
+    together,
+)
 from ampere_energy.measure.meters.sampler import SampledMeter
 from ampere_energy.measure.meters.trace import EnergyOver, Trace
 from ampere_energy.model.source import model_ref
@@ -273,6 +280,15 @@ def test_cpu_time_is_that_of_the_process_that_trains(plug: str) -> None:
     finally:
         recorder.close()
     assert isinstance(open_recorder("cputime:3"), ProcessRecorder)
+
+
+def test_a_meter_is_opened_again_as_it_was() -> None:
+    mixed = together([MeterInfo("nvml", Provenance.MEASURED, ("gpu",), 0.1), CpuTimeMeter(7.0).info])
+    assert request_of(mixed) == "nvml+cputime:7"
+    assert request_of(CpuTimeMeter(12.5).info) == "cputime:12.5"
+    for watts in (0.0, -1.0, float("nan"), float("inf"), 1e5):
+        with pytest.raises(RequestError, match="--watts-per-core"):
+            CpuTimeMeter(watts)
 
 
 def test_cpu_time_is_known_between_marks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,6 +205,8 @@ def _varying(ref: ModelRef, spec: ModelSpec, known: Iterable[Known]) -> list[str
 
 def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence[str] = ()) -> str:
     """The command that makes a profile which covers a model on the same device, under a name not yet taken."""
+    from ampere_energy.measure.meters import request_of
+
     about, settings = dict(learnt.device.details), dict(learnt.meter.details)
     device = learnt.device.name
     if device == "simulated" and about.get("noise", "0") != "0":
@@ -221,10 +223,10 @@ def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence
     flags = (("--clip-gradients", training.clip_gradients), ("--scheduler", training.scheduler))
     words += [flag for flag, asked in (*flags, ("--sync-each-step", training.sync_each_step)) if asked]
     words += ["--step", ref.step] if ref.step else []
-    if "watts per core" in settings:
+    if learnt.meter.name == "cputime":
         words += ["--watts-per-core", settings["watts per core"]]
-    elif learnt.meter.name not in ("simulated", "command"):  # a command's own words are not kept
-        words += ["--meter", learnt.meter.name]
+    elif not {"simulated", "command"} & set(learnt.meter.name.split("+")):  # a command's own words are not kept
+        words += ["--meter", request_of(learnt.meter)]
     words += ["--threads", about["threads"]] if "threads" in about else []
     name = new_name(ref.source, device, profile)
     return f"{shlex.join((*words, *more, '--out', name))}, then this again with --profile {shlex.quote(name)}"

@@ -85,12 +85,11 @@ def threads_here(threads: int) -> int:
 
 def reopen(info: DeviceInfo, meter: MeterInfo) -> Device:
     """The device a profile was made on, with the same settings; it must still be checked to be the same one."""
-    about, settings = dict(info.details), dict(meter.details)
+    from ampere_energy.measure.meters import request_of
+
     if info.name == "simulated":
-        return open_device(f"simulated:{about.get('noise', '0')}")
-    watts = settings.get("watts per core")
-    request = f"cputime:{watts}" if watts else meter.name
-    return open_device(info.name, meter=request, threads=threads_of(info))
+        return open_device(f"simulated:{dict(info.details).get('noise', '0')}")
+    return open_device(info.name, meter=request_of(meter), threads=threads_of(info))
 
 
 def threads_of(info: DeviceInfo) -> int | None:
