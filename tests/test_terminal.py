@@ -108,6 +108,23 @@ def test_whatever_is_raised_is_one_line_and_a_documented_code(
     assert f"{code} " in Path(__file__).parents[1].joinpath("README.md").read_text()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("parse", f"{'x' * 300}.py:net"),
+        ("parse", "x" * 300),
+        ("estimate", "lenet5", "--profile", "x" * 300),
+        ("report", f"{'x' * 300}.json"),
+        ("merge-no-such-command" * 20,),
+    ],
+    ids=lambda words: words[0][:20],
+)
+def test_names_that_no_file_may_have(words: tuple[str, ...]) -> None:
+    done = ampere(*words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert ";" in done.stderr, "there is a next step"
+
+
 def run(words: Sequence[str], more: dict[str, str] | None = None, **streams: Any) -> subprocess.CompletedProcess[bytes]:
     """The command as users run it."""
     kinds = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
