@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
-from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
 
 from ampere_energy.errors import printable
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 WIDE = 100_000
 """Columns where nothing shows them: in a file or a pipe, lines are as long as they must be."""
@@ -39,19 +41,13 @@ class Plain(Console):
 
     def status(self, status: RenderableType, **options: Any) -> Status:
         """A line that tells what is being done."""
-        return _Status(status, console=self, **options)
+        from ampere_energy.show.doing import Doing
+
+        return Doing(status, console=self, **options)
 
     def on_broken_pipe(self) -> None:
         """Whoever reads has left: `main` says by which code this ends."""
         raise BrokenPipeError
-
-
-class _Status(Status):
-    def __init__(self, status: RenderableType, **options: Any) -> None:
-        super().__init__(Text(status) if isinstance(status, str) else status, **options)
-
-    def update(self, status: RenderableType | None = None, **options: Any) -> None:
-        super().update(Text(status) if isinstance(status, str) else status, **options)
 
 
 def _plain(text: Text) -> Text:
