@@ -340,7 +340,7 @@ def odd(folder: Path) -> Path:
         (("Two", "--input", "ids:int64:2,6", "--input", "2,6"), 2, "some inputs have names; name all of them or none"),
         (("Residual", *SIX, "--precision", "fp8"), 2, "--precision fp8; choose from fp32, tf32, bf16, fp16"),
         (("Residual", *SIX, "--accumulate", "0"), 2, "--accumulate 0; give at least 1"),
-        (("Residual", *SIX, "--accumulate", "many"), 2, "Invalid value for '--accumulate'"),
+        (("Residual", *SIX, "--accumulate", "many"), 2, "--accumulate many; give a whole number such as 1000"),
         (("Residual", *SIX, "--optimizer", "adamx"), 2, "--optimizer adamx; choose from sgd, momentum, adam, adamw"),
     ],
 )
@@ -504,7 +504,7 @@ SIM = ("--profile", "sim.json")
         (("parse",), 2, "Missing argument"),
         (("estimate", "lenet5"), 2, "Missing option '--profile'; it is: a profile's name or file, or a bundle's name"),
         (("estimate", "lenet5", "--profile", "p", "--iterations", "1.5"), 2, "--iterations 1.5; give a whole number"),
-        (("profile", "lenet5", "--points=1e6"), 2, "not '1e6'; it is: the most metered points of one kind"),
+        (("profile", "lenet5", "--points=1e6"), 2, "--points 1e6; give at most 1024"),
         (("parse", "lenet5", "--nonsense"), 2, "No such option: --nonsense; see ampere parse --help"),
         (("frobnicate",), 2, "No such command"),
         (

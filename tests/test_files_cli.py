@@ -18,7 +18,7 @@ from studies.additive import spec_of
 from ampere_energy import files
 from ampere_energy.collection import log_of, profile_path
 from ampere_energy.errors import FileError
-from ampere_energy.fit import additions
+from ampere_energy.fit import additions, campaign
 from ampere_energy.fit.profile import Profile, load
 from ampere_energy.measure.lock import held
 from ampere_energy.measure.store import MeasurementLog

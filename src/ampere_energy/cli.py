@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import warnings
@@ -14,11 +15,11 @@ from ampere_energy.commands.estimating import estimate
 from ampere_energy.commands.evaluating import evaluate
 from ampere_energy.commands.looking import devices, merge, models, parse, profiles, report
 from ampere_energy.commands.measuring import measure
-from ampere_energy.commands.output import err
+from ampere_energy.commands.output import complain, drop_output, err, use_any_encoding, written_out
 from ampere_energy.commands.profiling import INTERRUPTED, profile
 from ampere_energy.commands.pruning import prune
 from ampere_energy.commands.searching import search
-from ampere_energy.errors import AmpereError
+from ampere_energy.errors import AmpereError, DeviceError
 
 app = typer.Typer(
     help="What training a neural network on a device will cost, in joules, seconds and battery, before you run it.",
@@ -53,6 +54,9 @@ for command in (models, devices, parse, profile, estimate, measure, evaluate, se
 app.add_typer(of_profiles, name="profiles")
 
 
+READER_LEFT = 141
+"""The exit code where what reads the output went away, as a shell says of such a program."""
+REPORT = "an error of AMPERE: run again with --debug and report it where you have AMPERE from"
 _GOES_ON = {
     "profile": "; nothing measured is lost: where there is a log, go on by the same command with --resume",
     "evaluate": "; with --record, nothing measured is lost: the same command goes on",
@@ -65,8 +69,10 @@ def main() -> NoReturn:
     debug = "--debug" in sys.argv
     arguments = _vary_alone([a for a in sys.argv[1:] if a != "--debug"]) or ["--help"]
     warnings.showwarning = _one_line_warning
+    use_any_encoding()
     try:
         code = app(args=arguments, prog_name="ampere", standalone_mode=False)
+        written_out()
         if code == INTERRUPTED:
             _fail(f"interrupted{_GOES_ON.get(arguments[0], '')}", code, debug=False)
     except AmpereError as error:
@@ -74,10 +80,28 @@ def main() -> NoReturn:
     except UsageError as error:
         code = _fail(_with_remedy(error, arguments), 2, debug)
     except BrokenPipeError:
-        code = 141
+        drop_output()
+        code = READER_LEFT
+    except SystemExit as left:  # how typer ends where its reader left
+        if not isinstance(left.__context__, BrokenPipeError):
+            raise
+        code = READER_LEFT
+    except OSError as error:
+        code = _fail(*_of_file(error), debug)
+    except MemoryError:
+        code = _fail(
+            "out of memory; give a smaller batch or model, or end other programs", DeviceError.exit_code, debug
+        )
     except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said in one line
-        code = _fail(f"unexpected {type(error).__name__}: {error} (run again with --debug and report it)", 1, debug)
+        code = _fail(f"unexpected {type(error).__name__}: {error} ({REPORT})", AmpereError.exit_code, debug)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _of_file(error: OSError) -> tuple[str, int]:
+    """What a file, a folder or the output refused, and the exit code."""
+    drop_output()
+    what = f"{error.filename} cannot be used" if error.filename else "a file or the output cannot be read or written"
+    return f"{what} ({error.strerror or error}); see to its folder and the space left, or name another", 2
 
 
 def _vary_alone(arguments: list[str]) -> list[str]:
@@ -98,11 +122,12 @@ def _with_remedy(error: Any, arguments: list[str]) -> str:
 
 
 def _fail(message: str, code: int, debug: bool) -> int:
-    if debug:
-        err.print_exception()
-    print(f"ampere: {' '.join(message.split())}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # what is said here is said twice at most, and never fails
+        if debug:
+            err.print_exception()
+    complain(message)
     return code
 
 
 def _one_line_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"ampere: warning: {message}", file=sys.stderr)
+    complain(f"warning: {message}")

@@ -22,7 +22,7 @@ from ampere_energy.measure.meters import Reading
 from ampere_energy.measure.meters.recorder import Span
 from ampere_energy.measure.meters.trace import EnergyOver, Trace
 from ampere_energy.measure.step import Step
-from ampere_energy.measure.windows import idle_w, judge, measure_windows, second_opinion
+from ampere_energy.measure.windows import judge, measure_windows, second_opinion
 
 QUICK = Procedure(windows=3, ticks=10, window_s=0.05, warm_up_s=0.4, steady=0.2)
 
@@ -55,6 +55,7 @@ class FakeRecorder:
         self.info = MeterInfo("fake", Provenance.MEASURED, ("gpu",), tick_s)
         self.watts, self.integrated, self.asked = watts, integrated, 0
         self.fail = False
+        self.counters = ()
 
     def mark(self) -> float:
         return CLOCK.monotonic()
@@ -358,8 +359,9 @@ def test_a_failed_meter_makes_no_window() -> None:
         measure_windows(step(), recorder, QUICK)
 
 
-def test_idle_power() -> None:
-    assert idle_w(FakeRecorder(73.0), 0.05) == pytest.approx(73.0)
+def test_a_window_that_took_nothing_is_no_window() -> None:
+    with pytest.raises(MeterError, match=r"the meter counted 0 J in .* s of training; choose another --meter"):
+        measure_windows(step(), FakeRecorder(0.0), QUICK)
 
 
 def windows_of(*values: float) -> list[Window]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ampere_energy.arguments import arguments_of, axis_of, inputs_of, inputs_text, positive
+from ampere_energy.arguments import arguments_of, axis_of, inputs_of, inputs_text
 from ampere_energy.collection import new_name
 from ampere_energy.commands.output import err, say
 from ampere_energy.commands.settings import Given, mending
@@ -90,7 +90,6 @@ def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[Wid
     """The model by its groups of channels, with the widths to cover so that it can be pruned."""
     from ampere_energy.decide.channels import prunable
 
-    positive(step, "--width-step")
     with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}"):
         space = prunable(ref)
     return space.ref_of(space.spec.widths) or ref, space.spec, space.ranges(step)
@@ -156,7 +155,10 @@ def busy_words(device: str, threads: int | None = None) -> str | None:
 
 
 def can_run(device: str, training: Training) -> None:
-    """Refuses what a device cannot do before anything is measured on it."""
+    """Refuses what a device cannot do, and one that there is not, before anything is measured on it."""
+    from ampere_energy.measure.devices import kind_of
+
+    kind_of(device)
     if training.mode == "graph" and device.startswith("cpu"):
         raise RequestError("--mode graph on a CPU", "graphs are captured on CUDA devices: use --mode eager or compile")
 
@@ -203,6 +205,8 @@ def _varying(ref: ModelRef, spec: ModelSpec, known: Iterable[Known]) -> list[str
 
 def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence[str] = ()) -> str:
     """The command that makes a profile which covers a model on the same device, under a name not yet taken."""
+    from ampere_energy.measure.meters import request_of
+
     about, settings = dict(learnt.device.details), dict(learnt.meter.details)
     device = learnt.device.name
     if device == "simulated" and about.get("noise", "0") != "0":
@@ -219,10 +223,10 @@ def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence
     flags = (("--clip-gradients", training.clip_gradients), ("--scheduler", training.scheduler))
     words += [flag for flag, asked in (*flags, ("--sync-each-step", training.sync_each_step)) if asked]
     words += ["--step", ref.step] if ref.step else []
-    if "watts per core" in settings:
+    if learnt.meter.name == "cputime":
         words += ["--watts-per-core", settings["watts per core"]]
-    elif learnt.meter.name not in ("simulated", "command"):  # a command's own words are not kept
-        words += ["--meter", learnt.meter.name]
+    elif not {"simulated", "command"} & set(learnt.meter.name.split("+")):  # a command's own words are not kept
+        words += ["--meter", request_of(learnt.meter)]
     words += ["--threads", about["threads"]] if "threads" in about else []
     name = new_name(ref.source, device, profile)
     return f"{shlex.join((*words, *more, '--out', name))}, then this again with --profile {shlex.quote(name)}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ampere_energy import files
-from ampere_energy.arguments import choice, numbers, positive, seconds
+from ampere_energy.arguments import choice, counted, numbers, seconds
 from ampere_energy.collection import load_profile
 from ampere_energy.commands import STARTED_S
 from ampere_energy.commands.asked import axes_of, busy_words, can_run, covering_command, device_of, ref_of
@@ -24,6 +24,7 @@ from ampere_energy.commands.options import (
     ModeOrSame,
     OptimizerOrSame,
     PrecisionOrSame,
+    Seed,
     Threads,
     Vary,
     Wait,
@@ -55,8 +56,11 @@ def evaluate(
     profile: Annotated[str, typer.Option("--profile", help="A profile's name or file, to be tried here.")] = "",
     recorded: Annotated[Path | None, typer.Option(help="Score what was recorded in this folder; no hardware.")] = None,
     record: Annotated[Path | None, typer.Option(help="Profile, measure members, and keep all logs here.")] = None,
-    models: Annotated[int, typer.Option(help="How many unseen members to measure.")] = 20,
-    seed: Annotated[int, typer.Option(help="Another seed draws other members.")] = 0,
+    models: Annotated[
+        int,
+        typer.Option(parser=counted("--models", high=10_000), metavar="N", help="How many unseen members to measure."),
+    ] = 20,
+    seed: Seed = 0,
     input: Input = None,
     width_step: WidthStep = 1,
     vary: Vary = None,
@@ -92,7 +96,7 @@ def evaluate(
             f"{family_name} has no members to draw",
             "give values of its arguments, as --vary width=16:64:8 --vary depth=2:6, or a family; see ampere models",
         )
-    positive(models, "--models")
+    seconds(budget)
     wanted = given(optimizer, mode, precision)
     if recorded is not None:
         sets = _recorded(family_name, recorded, level)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ampere_energy.arguments import counted, probability, watts
+from ampere_energy.arguments import MOST_SEED, MOST_STEP, counted, probability, threads, watts
 
 Model = Annotated[
     str, typer.Argument(help="A family (see `ampere models`), path/to/file.py:factory or package.module:factory.")
@@ -29,7 +29,11 @@ Vary = Annotated[
 OptimizerName = Annotated[str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
 PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, or bf16 and fp16 by autocast.")]
 ChannelsLast = Annotated[bool, typer.Option("--channels-last", help="Keep images with their channels innermost.")]
-Accumulate = Annotated[int, typer.Option(help="Forward and backward passes an update; a step is all of them.")]
+_PASSES = counted("--accumulate", high=2**16)
+Accumulate = Annotated[
+    int,
+    typer.Option(parser=_PASSES, metavar="N", help="Forward and backward passes an update; a step is all of them."),
+]
 OptimizerOrSame = Annotated[
     str, typer.Option("--optimizer", help="sgd, momentum, adam or adamw [default: the profile's, else sgd].")
 ]
@@ -47,7 +51,10 @@ ChannelsLastOrSame = Annotated[
     ),
 ]
 AccumulateOrSame = Annotated[
-    int | None, typer.Option("--accumulate", help="Passes an update [default: the profile's, else 1].")
+    int | None,
+    typer.Option(
+        "--accumulate", parser=_PASSES, metavar="N", help="Passes an update [default: the profile's, else 1]."
+    ),
 ]
 ClipGradients = Annotated[bool, typer.Option("--clip-gradients", help="Clip the norm of all gradients each step.")]
 Scheduler = Annotated[bool, typer.Option("--scheduler", help="Step a learning-rate scheduler after each update.")]
@@ -68,7 +75,10 @@ MeterName = Annotated[
 Watts = Annotated[
     float | None, typer.Option(parser=watts, metavar="W", help="Model energy: watts of one busy core [default: 10W].")
 ]
-Threads = Annotated[int | None, typer.Option(help="torch threads [default: torch's own choice].")]
+Threads = Annotated[
+    int | None,
+    typer.Option(parser=threads, metavar="N", help="torch threads, at most one a core [default: torch's own choice]."),
+]
 ProfileOrBundle = Annotated[
     str, typer.Option("--profile", help="A profile's name or file, or a bundle's name (see `ampere profiles`).")
 ]
@@ -79,4 +89,13 @@ Iterations = Annotated[
 Level = Annotated[
     float, typer.Option(parser=probability, metavar="SHARE", help="Probability that the interval holds, such as 90%.")
 ]
-WidthStep = Annotated[int, typer.Option(help="Only widths that are multiples of this.")]
+WidthStep = Annotated[
+    int,
+    typer.Option(
+        parser=counted("--width-step", high=MOST_STEP), metavar="N", help="Only widths that are multiples of this."
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(parser=counted("--seed", 0, MOST_SEED), metavar="N", help="Another seed draws otherwise."),
+]

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ampere_energy import files
+from ampere_energy.errors import printable
 from ampere_energy.show.whole import console, whole
 
 err = console(stderr=True)
+
+
+def use_any_encoding() -> None:
+    """What a terminal or pipe cannot encode is shown escaped, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def written_out() -> None:
+    """Makes sure that the result has left: a full disk or a reader that went is known only then."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def drop_output() -> None:
+    """Lets go of what cannot be written, so that the interpreter does not try again when it ends."""
+    try:
+        written_out()
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def complain(message: str) -> None:
+    """One line on standard error, where there is one that can be written."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(f"ampere: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
 def say(message: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.arguments import choice, positive, seconds, share
+from ampere_energy.arguments import choice, counted, one_of, seconds, share
 from ampere_energy.collection import default_name, log_of, prepare_log, profile_path
 from ampere_energy.commands.asked import axes_of, busy_words, can_run, device_of, prunable_of, ref_of, spec_of
 from ampere_energy.commands.options import (
@@ -79,7 +79,11 @@ def profile(
     ] = "",
     points: Annotated[
         int | None,
-        typer.Option(help="The most metered points of one kind [default: 16, or what --budget has room for]."),
+        typer.Option(
+            parser=counted("--points", 2, 1024),
+            metavar="N",
+            help="The most metered points of one kind [default: 16, or what --budget has room for].",
+        ),
     ] = None,
     target: Annotated[
         str,
@@ -98,12 +102,14 @@ def profile(
     as_json: AsJson = False,
 ) -> None:
     """Profiles a model's blocks on a device: trains many small networks and learns what each block costs."""
+    one_of(("ampere", "paper"), method, "--method")
+    budget_s, precise = seconds(budget), share(target, "--target")
     flags = {"clip_gradients": clip_gradients, "scheduler": scheduler, "sync_each_step": sync_each_step}
     training = given(optimizer, mode, precision, channels_last, accumulate, **flags).usual
+    can_run(device, training)
     ref = ref_of(model, input, widths, training, step)
     if prunable and vary:
         raise RequestError("--prunable with --vary", "give one of them")
-    can_run(device, ref.training)
     path = profile_path(name or default_name(model, device))
     log = log_of(path)
     from ampere_energy.fit.campaign import profile as run_campaign
@@ -115,9 +121,9 @@ def profile(
 
     rules = Rules(
         points=points,
-        precision=share(target, "--target") if target else None,
+        precision=precise,
         guide=choice(Quantity, guide, "--guide"),
-        budget_s=seconds(budget),
+        budget_s=budget_s,
         rule=choice(Rule, rule, "--rule"),
     )
     more: Sequence[Structure] = ()
@@ -202,7 +208,6 @@ def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[Model
     from ampere_energy.model.variants import WidthRange
     from ampere_energy.model.zoo.families import FAMILIES
 
-    positive(step, "--width-step")
     known = FAMILIES.get(ref.source)
     if known:
         return spec, known.aligned(step).up_to(spec.widths)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere_energy.arguments import choice, positive, step_budget
+from ampere_energy.arguments import MOST_STEP, choice, counted, step_budget
 from ampere_energy.collection import existing_path, is_bundle, load_profile, log_of, profile_held
 from ampere_energy.commands.asked import (
     SAME_CARD,
@@ -35,6 +35,7 @@ from ampere_energy.commands.options import (
     OptimizerOrSame,
     PrecisionOrSame,
     ProfileOrBundle,
+    Seed,
     Threads,
     Wait,
     Watts,
@@ -69,13 +70,27 @@ def prune(
     guide: Annotated[str, typer.Option(help="What widths are chosen by: ampere, flops or random.")] = "ampere",
     importance: Annotated[str, typer.Option(help="Which channels stay: by random, l1, l2, bn or taylor.")] = "l2",
     mean: Annotated[bool, typer.Option("--mean", help="Aim at the mean, not the interval's upper end.")] = False,
-    step: Annotated[int | None, typer.Option(help="Widths are multiples of this [default: 8, on a CPU 1].")] = None,
+    step: Annotated[
+        int | None,
+        typer.Option(
+            parser=counted("--step", high=MOST_STEP),
+            metavar="N",
+            help="Widths are multiples of this [default: 8, on a CPU 1].",
+        ),
+    ] = None,
     level: Level = 0.9,
     weights: Annotated[Path | None, typer.Option(help="A state dict to prune [default: the factory's].")] = None,
     loss: Annotated[str, typer.Option(help="Of taylor: file.py:function, the model's loss on your data.")] = "",
     objective: Annotated[str, typer.Option(help="Of random: file.py:function, trains and scores a model.")] = "",
-    samples: Annotated[int, typer.Option(help="Of random: how many candidates are trained.")] = 8,
-    seed: Annotated[int, typer.Option(help="Of what is drawn by chance.")] = 0,
+    samples: Annotated[
+        int,
+        typer.Option(
+            parser=counted("--samples", high=10_000),
+            metavar="N",
+            help="Of random: how many candidates are trained.",
+        ),
+    ] = 8,
+    seed: Seed = 0,
     beside: Annotated[list[str] | None, typer.Option(help="Profiles with other settings, to compare.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Measure the original and the pruned model.")] = False,
     refine: Annotated[
@@ -90,6 +105,15 @@ def prune(
     as_json: AsJson = False,
 ) -> None:
     """Prunes a model until a training step costs what a budget allows, as estimated from a profile."""
+    from ampere_energy.decide.importance import Importance
+    from ampere_energy.decide.pruned import Guide, load_weights, verified
+
+    allowed = step_budget(budget)
+    chosen_by, kept_by = choice(Guide, guide, "--guide"), choice(Importance, importance, "--importance")
+    if objective and chosen_by is not Guide.RANDOM:
+        raise RequestError(f"--objective {objective} with --guide {guide}", "it is for --guide random")
+    if loss and kept_by is not Importance.TAYLOR:
+        raise RequestError(f"--loss {loss} with --importance {importance}", "it is for --importance taylor")
     asked = given(optimizer, mode, precision, channels_last, accumulate)
     ref = ref_of(model, input, widths, asked.usual)
     others = [load_profile(name) for name in beside or ()]
@@ -120,22 +144,14 @@ def prune(
             "verify on such a device, or profile this one",
         )
     from ampere_energy.decide.channels import channels_of
-    from ampere_energy.decide.importance import Importance
     from ampere_energy.decide.prune import favourable
     from ampere_energy.decide.prune import prune as run
-    from ampere_energy.decide.pruned import Guide, load_weights, verified
     from ampere_energy.decide.reward import reward
     from ampere_energy.measure.devices import reopen
     from ampere_energy.model.source import find
     from ampere_energy.show.pruning import prune_json, prune_table, reward_words
 
-    allowed = step_budget(budget)
-    chosen_by, kept_by = choice(Guide, guide, "--guide"), choice(Importance, importance, "--importance")
-    if objective and chosen_by is not Guide.RANDOM:
-        raise RequestError(f"--objective {objective} with --guide {guide}", "it is for --guide random")
-    if loss and kept_by is not Importance.TAYLOR:
-        raise RequestError(f"--loss {loss} with --importance {importance}", "it is for --importance taylor")
-    step = favourable(learnt) if step is None else positive(step, "--step")
+    step = favourable(learnt) if step is None else step
     with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}") as status:
         try:
             space = channels_of(ref, None, learnt)

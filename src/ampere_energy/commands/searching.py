@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ampere_energy.arguments import counted, joules, positive, width_ranges
+from ampere_energy.arguments import counted, finite, joules, width_ranges
 from ampere_energy.collection import is_bundle, load_profile
 from ampere_energy.commands.asked import SAME_CARD, axes_of, chosen_from, covering_command, ref_of
 from ampere_energy.commands.options import (
@@ -20,6 +20,7 @@ from ampere_energy.commands.options import (
     ModeOrSame,
     OptimizerOrSame,
     PrecisionOrSame,
+    Seed,
     Vary,
     WidthStep,
 )
@@ -60,9 +61,9 @@ def search(
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option(parser=counted("--trials"), metavar="N", help="How many members to try.")
+        int, typer.Option(parser=counted("--trials", high=10**6), metavar="N", help="How many members to try.")
     ] = 2000,
-    seed: Annotated[int, typer.Option(help="Another seed searches elsewhere.")] = 0,
+    seed: Seed = 0,
     storage: Annotated[str, typer.Option(help="Keep the study, and go on with it: sqlite:///search.db.")] = "",
     study: Annotated[str, typer.Option(help="The study's name in the storage.")] = "ampere",
     gradient: Annotated[
@@ -74,7 +75,12 @@ def search(
             "--budget", "--budget-j", help="Of --gradient: the best within this energy for all samples, such as 3kJ."
         ),
     ] = "",
-    at_least: Annotated[float | None, typer.Option(help="Of --gradient: the cheapest with such a score.")] = None,
+    at_least: Annotated[
+        float | None,
+        typer.Option(
+            parser=finite("--at-least"), metavar="SCORE", help="Of --gradient: the cheapest with such a score."
+        ),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the front as an SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -85,7 +91,6 @@ def search(
     allowed = joules(budget, "--budget")
     if not gradient and (allowed, at_least) != (None, None):
         raise RequestError("--budget or --at-least without --gradient", "add it, or leave the limit out")
-    positive(width_step, "--width-step")
     if plot is not None and plot.suffix != ".svg":
         raise RequestError(f"--plot {plot}", "plots are SVG: give a name that ends in .svg")
     if gradient and (allowed is None) == (at_least is None):

@@ -13,7 +13,7 @@ from ampere_energy.fit.learn import learn
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
 from ampere_energy.fit.profile import Profile
-from ampere_energy.measure.measurement import Measurement, Record, Whole, attempt_failed, same_setting
+from ampere_energy.measure.measurement import Measurement, Record, Whole, attempt_failed, joined, same_setting
 from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, in_mode
 from ampere_energy.model.source import ModelRef
@@ -46,16 +46,17 @@ def add(profile: Profile, blocks: Sequence[Block], record: Measurement) -> Profi
     same_setting(record, profile.device, profile.meter)
     found = seen(profile, net_of(joint(profile), blocks), record, long=True)
     assert found is not None
-    return taught(profile, [found], record.cost_s)
+    return taught(doubting(profile, record), [found], record.cost_s)
 
 
 def caught_up(profile: Profile, log: str | Path) -> Profile:
     """The profile with all that its log holds: also what was measured, and not learnt since something came between."""
-    pairs = [
-        (seen(profile, net, record), record.cost_s) for net, record in unlearnt(profile, MeasurementLog(Path(log)))
-    ]
-    more = [found for found, _ in pairs if found is not None]
-    spent_s = sum(cost_s for found, cost_s in pairs if found is not None)
+    more, spent_s = [], 0.0
+    for net, record in unlearnt(profile, MeasurementLog(Path(log))):
+        if (found := seen(profile, net, record)) is not None:
+            more.append(found)
+            spent_s += record.cost_s
+            profile = doubting(profile, record)
     return taught(profile, more, spent_s) if more else profile
 
 
@@ -111,6 +112,12 @@ def seen(profile: Profile, net: Net, record: Record, long: bool | None = None) -
     error = record.energy_std_j / record.energy_j if isinstance(record, Measurement) and record.windows else 0.0
     long = not isinstance(record.workload, Variant) if long is None else long
     return observation(net, record, error, profile.training.mode.waits, long=long)
+
+
+def doubting(profile: Profile, record: Record) -> Profile:
+    """The profile with what is doubted of one more measurement."""
+    more = record.doubts if isinstance(record, Measurement) else ()
+    return replace(profile, doubts=joined(profile.doubts, more))
 
 
 def joint(profile: Profile) -> NetFit:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ampere_energy.errors import DeviceError, RequestError
-from ampere_energy.fit.additions import STEPS, believed, joint, net_of, seen, taught, unlearnt
+from ampere_energy.fit.additions import STEPS, believed, doubting, joint, net_of, seen, taught, unlearnt
 from ampere_energy.fit.guide import Offer, best
 from ampere_energy.fit.guided import REACH_90, Guided
 from ampere_energy.fit.nets import NetFit
@@ -29,6 +29,7 @@ from ampere_energy.measure.measurement import (
     Measurement,
     Record,
     content,
+    gathered,
     manner,
     point_of,
     same_setting,
@@ -127,7 +128,9 @@ def _run(
     observe: Callable[[Status], None],
 ) -> Profile:
     kept = MeasurementLog(Path(log)) if log is not None else None
+    doubts: list[tuple[str, ...]] = []
     for record in believed(kept.read() if kept else ()):
+        doubts += _doubted(record)
         same_setting(record, device.info, device.meter)
         campaign.tell(record)
     interrupted, in_vain = False, 0
@@ -142,6 +145,7 @@ def _run(
                 record = _by_content(campaign, record)
                 if kept:
                     kept.append(record)
+                doubts += _doubted(record)
                 campaign.tell(record)
             observe(campaign.status())
     except KeyboardInterrupt:
@@ -171,6 +175,7 @@ def _run(
         kinds=kinds,
         nets=nets,
         references=references,
+        doubts=gathered(doubts),
     )
 
 
@@ -179,6 +184,11 @@ def _by_content(campaign: Campaign, record: Record) -> Record:
     if isinstance(campaign, Subtracting):
         return record
     return replace(record, workload=campaign.scope.content(record.workload))
+
+
+def _doubted(record: Record) -> list[tuple[str, ...]]:
+    """What is doubted of a metering."""
+    return [record.doubts] if isinstance(record, Measurement) and record.windows else []
 
 
 def answered(device: Device, request: Request) -> Record:
@@ -269,7 +279,7 @@ def refine(
         new = seen(profile, net, record, long=net == asked)
         if new is not None:
             iterations = 0 if done % _RELEARN else STEPS
-            profile = taught(profile, [new], record.cost_s, iterations)
+            profile = taught(doubting(profile, record), [new], record.cost_s, iterations)
             nets = joint(profile)
         elif net == asked:
             infeasible = record.infeasible

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import reduce
 
 from ampere_energy.errors import RequestError
 from ampere_energy.fit.learn import learn
@@ -12,6 +13,7 @@ from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Observation, Subject
 from ampere_energy.fit.profile import Profile
 from ampere_energy.fit.references import Reference
+from ampere_energy.measure.measurement import joined
 
 
 def merged(profiles: Sequence[Profile]) -> Profile:
@@ -59,6 +61,7 @@ def merged(profiles: Sequence[Profile]) -> Profile:
             cached=first.device.processor,
         ),
         references=tuple(references.values()),
+        doubts=reduce(joined, (other.doubts for other in others), first.doubts),
     )
 
 

@@ -132,6 +132,7 @@ class Profile:
         kinds: what the paper's method learnt, kind by kind.
         nets: what was learnt of all kinds jointly.
         references: blocks of these kinds, for approximating others; none in files older than that.
+        doubts: why its measurements are not to be trusted; empty where nothing speaks against them.
     """
 
     model: str
@@ -146,6 +147,7 @@ class Profile:
     kinds: tuple[KindFit, ...] = ()
     nets: NetFit | None = None
     references: tuple[Reference, ...] = later(())
+    doubts: tuple[str, ...] = later(())
 
     def __post_init__(self) -> None:
         if bool(self.kinds) == (self.nets is not None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -68,7 +69,7 @@ class Rules:
             raise RequestError(f"--points {self.points}", "give at least 2, the bounds")
         if self.precision is not None and not 0 < self.precision < 1:
             raise RequestError(f"a precision of {self.precision}", "give a share between 0 and 1")
-        if self.budget_s is not None and self.budget_s <= 0:
+        if self.budget_s is not None and not 0 < self.budget_s < math.inf:
             raise RequestError(f"--budget {self.budget_s:g}s", "give a positive time")
 
     @property

@@ -10,6 +10,7 @@ domains took. What an idle device would have taken in the same time is stored be
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -304,6 +305,34 @@ def point_of(meter: MeterInfo) -> Procedure:
 def whole_of(meter: MeterInfo) -> Procedure:
     """How a campaign measures the model that it is about: a new process takes seconds, so its windows may be longer."""
     return replace(point_of(meter), ticks=5, warm_up_s=1.0) if meter.tick_s else replace(POINT, window_s=0.3)
+
+
+def gathered(doubts: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What is doubted of some measurements: each sort of doubt once, and of how many.
+
+    Args:
+        doubts: those of each measurement. Doubts that differ in figures alone are of a sort; the first stands for them.
+    """
+    alike: dict[str, list[str]] = {}
+    for own in doubts:
+        for sort, doubt in {_sort(doubt): doubt for doubt in own}.items():
+            alike.setdefault(sort, []).append(doubt)
+    count = len(doubts)
+    return tuple(f"{len(f)} of {count}{_OF}{f[0]}" if len(f) < count else f[0] for f in alike.values())
+
+
+def joined(doubts: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Doubts, and others of sorts that are not among them."""
+    sorts = set(map(_sort, doubts))
+    return (*doubts, *(other for other in others if _sort(other) not in sorts))
+
+
+def _sort(doubt: str) -> str:
+    """A doubt without its figures, and without how many have it."""
+    return re.sub(r"[+-]?\d[\d.]*(?:e[+-]?\d+)?", "#", doubt.partition(_OF)[2] or doubt)
+
+
+_OF = " meterings: "
 
 
 def energies(windows: Sequence[Window]) -> list[float]:

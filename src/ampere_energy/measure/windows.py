@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 
+from ampere_energy.errors import MeterError
 from ampere_energy.measure.measurement import Procedure, Window, energies, relative_interval
 from ampere_energy.measure.meters.recorder import Recorder, Span
 from ampere_energy.measure.meters.trace import LEAST_TICKS, EnergyOver
@@ -112,16 +113,6 @@ def second_opinion(found: Sequence[EnergyOver], seconds: float) -> list[str]:
     return [f"untrusted: the counter says {counted:.4g} J, integrated power {integrated:.4g} J"]
 
 
-def idle_w(recorder: Recorder, seconds: float) -> float:
-    """Power with everything loaded and nothing to do."""
-    time.sleep(2 * recorder.info.tick_s)  # a meter just opened has not ticked yet
-    start = recorder.mark()
-    time.sleep(max(seconds, (LEAST_TICKS + 1) * recorder.info.tick_s))
-    end = recorder.mark()
-    (over,) = recorder.over([(start, end)])
-    return over.total_j / (end - start)
-
-
 def _briskly(step: Step, recorder: Recorder, procedure: Procedure) -> tuple[tuple[Window, ...], tuple[str, ...]] | None:
     """One window, worth the whole ticks in it; None of long steps, and where the counter does not tick as it should."""
     tick_s = recorder.info.tick_s
@@ -195,7 +186,15 @@ def _keep_warm(step: Step) -> None:
 
 
 def _window(over: EnergyOver, time_s: float, iterations: int) -> Window:
-    """A window; its time is at most what was computed in it: the rest went to other programs."""
+    """A window; its time is at most what was computed in it: the rest went to other programs.
+
+    Raises:
+        MeterError: nothing was counted; that is no measurement of nothing.
+    """
+    if not over.total_j > 0:
+        raise MeterError(
+            f"the meter counted {over.total_j:g} J in {time_s:.3g} s of training", "choose another --meter"
+        )
     own_s = time_s if over.cpu_s is None else min(time_s, over.cpu_s)
     return Window(over.total_j, own_s, iterations, over.error_j, over.energy_j)
 

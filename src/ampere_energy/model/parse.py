@@ -277,7 +277,9 @@ def _step(width: int, allowed: WidthRange) -> int:
 
 def _batch(inputs: Inputs, training: Training | None) -> Training:
     first = next(iter(inputs.values() if isinstance(inputs, Mapping) else inputs))
-    return replace(training or Training(1), batch=max(1, first.shape[0] if first.dim() else 1))
+    if first.dim() and not first.shape[0]:
+        raise ModelError(f"an input of shape {tuple(first.shape)} has no samples", "give at least 1, batch first")
+    return replace(training or Training(1), batch=first.shape[0] if first.dim() else 1)
 
 
 def _unused(model: nn.Module, tape: Tape) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class InputSpec:
             raise RequestError(f"an input of type {self.dtype}", f"choose from {', '.join(DTYPES)}")
         if not self.shape or min(self.shape) < 1:
             raise RequestError(f"an input of shape {self.shape}", "give positive sizes, batch first: ids:int64:8,128")
+        if self.high < 0:
+            raise RequestError(f"an input of values below {self.high}", "give a positive end: ids:int64:8,128:30522")
 
 
 @dataclass(frozen=True)

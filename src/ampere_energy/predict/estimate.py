@@ -76,6 +76,7 @@ class Estimate:
         other_j: joules that belong to no block: the base of a step, and waiting for the host.
         busy: the share of the time that the device works; less where it waits for the host.
         from_batch: the profile's batch, where it is another one: what is known was scaled from it.
+        inherited: what is doubted of the profile's own measurements.
         doubt: standard deviation of the logarithm of what the device takes for the blocks, waiting for the host and
             the scatter of measurements apart: how well the profile knows them.
     """
@@ -98,6 +99,7 @@ class Estimate:
     busy: float = 1.0
     from_batch: int | None = None
     doubt: float = 0.0
+    inherited: tuple[str, ...] = ()
 
     @property
     def approximate(self) -> tuple[str, ...]:
@@ -115,7 +117,8 @@ class Estimate:
         """What speaks against the estimate, in words."""
         below = ", ".join(block.name for block in self.blocks if block.energy_j < 0)
         noisy = "the profile is too noisy for it: profile on an idle machine, with a larger --budget or --threads 1"
-        return (f"the energy of {below} comes out negative; {noisy}",) if below else ()
+        own = (f"the energy of {below} comes out negative; {noisy}",) if below else ()
+        return (*own, *(f"of the profile: {doubt}" for doubt in self.inherited))
 
     @property
     def power_w(self) -> float:
@@ -168,7 +171,7 @@ def estimate(
     """
     if iterations < 1:
         raise RequestError(f"--iterations {iterations}", "give at least 1")
-    if not 0 < level < 1:
+    if not 0.5 < 0.5 + level / 2 < 1:
         raise RequestError(f"--level {level:g}", "give a probability between 0 and 1, such as 0.9")
     if profile.nets is not None:
         return _jointly(spec, profile, profile.nets, iterations, level, approximate, there)
@@ -278,6 +281,7 @@ def _common(spec: ModelSpec, profile: Profile, iterations: int, level: float) ->
         "meter": profile.meter,
         "iterations": iterations,
         "unattributed": spec.unattributed,
+        "inherited": profile.doubts,
     }
 
 

@@ -57,6 +57,7 @@ def profile_json(profile: Profile, path: str) -> dict[str, Any]:
         "provenance": profile.meter.provenance.value,
         "measurements": profile.measurements,
         "profile_s": profile.profile_s,
+        "doubts": list(profile.doubts),
         "kinds": [
             {"kind": f.kind.id, "role": f.kind.role.value, "layers": f.kind.label, "points": len(f.points)}
             for f in profile.kinds

@@ -50,6 +50,7 @@ def _about(profile: Profile) -> list[tuple[str, str]]:
         ("method", profile.method + ("" if profile.complete else ", PARTIAL: finish it with --resume")),
         ("measured", f"{profile.measurements} networks trained in {duration(profile.profile_s)}"),
         ("made", profile.created),
+        *(("doubt", doubt) for doubt in profile.doubts),
     ]
 
 

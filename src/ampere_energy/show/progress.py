@@ -21,11 +21,11 @@ class CampaignDisplay:
         self._shown = 0
         self._progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.fields[detail]}", markup=False),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[left]}", markup=False),
             console=console,
             transient=True,
         )
@@ -74,8 +74,15 @@ def counting(console: Console, what: str) -> Iterator[Callable[[int, int], None]
     Yields:
         A function to be told how many are done, and of how many.
     """
-    bar = Progress(TextColumn(what), BarColumn(bar_width=20), TextColumn("{task.completed:.0f} of {task.total:.0f}"),
-                   TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)  # fmt: skip
+    bar = Progress(
+        TextColumn(what, markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
     task = bar.add_task(what, total=1)
     with bar:
         yield lambda done, of: bar.update(task, completed=done, total=of)

@@ -90,7 +90,7 @@ def prune_table(pruned: Pruned) -> RenderableType:
         percent(work[1].parameters / work[0].parameters),
     )
     notes = [Text(note, style="dim") for note in (*pruned.notes, *_misses(pruned))]
-    sources = [f"predicted from {source(before.meter)}"]
+    sources = [f"predicted from {source(before.meter)}", *(f"doubt: {doubt}" for doubt in before.doubts)]
     if pruned.measured is not None:
         sources.append(f"run: {source(pruned.measured[1].meter)}, on {pruned.measured[1].device.name}")
     return Group(title, Text(), widths, Text(), totals, *notes, *(Text(line, style="dim") for line in sources))
@@ -122,6 +122,7 @@ def prune_json(pruned: Pruned, reward: Reward, folder: str) -> dict[str, Any]:
         "model": pruned.before.model,
         "device": encode(pruned.before.device),
         "basis": pruned.before.basis.value,
+        "doubts": list(pruned.before.doubts),
         "provenance": "predicted",
         "guide": pruned.aim.guide.value,
         "importance": pruned.aim.importance.value,

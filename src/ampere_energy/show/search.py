@@ -138,7 +138,8 @@ def _score(value: float) -> str:
 
 
 def _about(space: Space) -> str:
-    return f"energy and time of training on {space.samples:,} samples, predicted from {source(space.profile.meter)}"
+    told = f"energy and time of training on {space.samples:,} samples, predicted from {source(space.profile.meter)}"
+    return "".join([told, *(f"\ndoubt: {doubt}" for doubt in space.profile.doubts)])
 
 
 def _space_json(space: Space, objective: str) -> dict[str, Any]:
@@ -147,6 +148,7 @@ def _space_json(space: Space, objective: str) -> dict[str, Any]:
         "device": encode(space.profile.device),
         "provenance": "predicted",
         "basis": space.profile.meter.provenance.value,
+        "doubts": list(space.profile.doubts),
         "samples": space.samples,
         "objective": objective,
         "space": {

@@ -73,7 +73,8 @@ def profile_table(profile: Profile) -> RenderableType:
     title = f"{profile.model} on {profile.device.name}, method {profile.method}{state}"
     spent = f"{profile.measurements} networks trained in {duration(profile.profile_s)} · {source(profile.meter)}"
     table, about = _kinds(profile, title) if profile.nets is None else _subjects(profile.nets, title)
-    return Group(table, Text(about, style="dim"), Text(spent, style="dim"))
+    doubts = [Text(f"doubt: {doubt}", style="yellow") for doubt in profile.doubts]
+    return Group(table, Text(about, style="dim"), Text(spent, style="dim"), *doubts)
 
 
 def _kinds(profile: Profile, title: str) -> tuple[Table, str]:

@@ -1,14 +1,26 @@
-"""Nothing is cut: numbers keep their width in any window, words fold, and where no window is there is room for all."""
+"""What reaches a terminal: nothing is cut, and text is text.
+
+Numbers keep their width in any window, words fold, and where no window is there is room for all. Whatever is printed
+goes through one console, which shows control characters escaped and takes no word for markup.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.segment import Segment
 from rich.table import Column, Table
+from rich.text import Text
+
+from ampere_energy.errors import printable
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 WIDE = 100_000
 """Columns where nothing shows them: in a file or a pipe, lines are as long as they must be."""
@@ -16,9 +28,37 @@ _FEWEST = 8
 _NUMBER = re.compile(r"[±≈+−(-]*\d[\d.,:–×-]*[%)]*")
 
 
+class Plain(Console):
+    """A console that shows text as it is: nothing in it is obeyed, neither by the terminal nor as markup."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A cell, a title or a message."""
+        return super().render_str(printable(text), **options | {"markup": False, "emoji": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Anything else: of what is text already, the same."""
+        return super().render(_plain(renderable) if isinstance(renderable, Text) else renderable, options)
+
+    def status(self, status: RenderableType, **options: Any) -> Status:
+        """A line that tells what is being done."""
+        from ampere_energy.show.doing import Doing
+
+        return Doing(status, console=self, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Whoever reads has left: `main` says by which code this ends."""
+        raise BrokenPipeError
+
+
+def _plain(text: Text) -> Text:
+    if printable(text.plain) == text.plain:
+        return text
+    return Text(printable(text.plain), style=text.style, justify=text.justify, overflow=text.overflow, end=text.end)
+
+
 def console(stderr: bool = False) -> Console:
     """A console for plain text: as wide as the window, or as `COLUMNS` says, or else without an end."""
-    made = Console(stderr=stderr, emoji=False, markup=False)
+    made = Plain(stderr=stderr, emoji=False, markup=False)
     if not made.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
         made.width = WIDE
     return made

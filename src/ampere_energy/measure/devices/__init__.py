@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Protocol
 
 from ampere_energy.errors import RequestError
@@ -36,8 +38,6 @@ class Device(Protocol):
 
 def compute_devices() -> list[DeviceInfo]:
     """What this machine can train on, as far as can be told without torch."""
-    import os
-
     from ampere_energy.measure.devices.local import processor_name
     from ampere_energy.measure.meters.nvml import list_gpus
 
@@ -54,26 +54,42 @@ def open_device(name: str, *, meter: str | None = None, threads: int | None = No
         meter: what to read, such as `nvml+rapl` or `cputime:15`; by default the best readable one.
         threads: torch's threads on the host.
     """
-    kind = name.split(":")[0]
-    if kind in ("cpu", "cuda"):
+    kind = kind_of(name)
+    if kind != "simulated":
         from ampere_energy.measure.devices.local import LocalDevice
 
         return LocalDevice(name, meter, threads)
-    if kind == "simulated":
-        from ampere_energy.measure.devices.simulated import SimulatedDevice
+    from ampere_energy.measure.devices.simulated import SimulatedDevice
 
-        return SimulatedDevice.named(name)
-    raise RequestError(f"no device is called {name!r}", "choose cpu, cuda or simulated")
+    return SimulatedDevice.named(name)
+
+
+def kind_of(name: str) -> str:
+    """Which sort of device a name means: cpu, cuda or simulated."""
+    if name.partition(":")[0] not in ("cpu", "cuda", "simulated"):
+        raise RequestError(f"no device is called {name!r}", "choose cpu, cuda or simulated")
+    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?|simulated(:.*)?", name):
+        raise RequestError(f"--device {name}", "give cpu, cuda, a card by its number, such as cuda:1, or simulated")
+    return name.partition(":")[0]
+
+
+def threads_here(threads: int) -> int:
+    """The number of torch's threads, where this machine has a core for each: with many more it comes to a halt."""
+    cores = os.cpu_count() or 1
+    if threads < 1:
+        raise RequestError(f"--threads {threads}", "give at least 1")
+    if threads > cores:
+        raise RequestError(f"--threads {threads} on a machine with {cores} cores", f"give at most {cores}")
+    return threads
 
 
 def reopen(info: DeviceInfo, meter: MeterInfo) -> Device:
     """The device a profile was made on, with the same settings; it must still be checked to be the same one."""
-    about, settings = dict(info.details), dict(meter.details)
+    from ampere_energy.measure.meters import request_of
+
     if info.name == "simulated":
-        return open_device(f"simulated:{about.get('noise', '0')}")
-    watts = settings.get("watts per core")
-    request = f"cputime:{watts}" if watts else meter.name
-    return open_device(info.name, meter=request, threads=threads_of(info))
+        return open_device(f"simulated:{dict(info.details).get('noise', '0')}")
+    return open_device(info.name, meter=request_of(meter), threads=threads_of(info))
 
 
 def threads_of(info: DeviceInfo) -> int | None:

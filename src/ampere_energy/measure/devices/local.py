@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import platform
 import selectors
@@ -11,12 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ampere_energy.errors import DeviceError, MeterError, ModelError, RequestError, WorkerError
+from ampere_energy.errors import DeviceError, MeterError, ModelError, WorkerError
+from ampere_energy.measure.devices import threads_here
 from ampere_energy.measure.measurement import (
     DeviceInfo,
     Measurement,
@@ -35,6 +38,7 @@ from ampere_energy.plain import decode, encode
 CPU_METERS = ("rapl", "jetson", "zeus", "battery")
 _START_S = 120.0
 _TIMING_S = 60.0
+_GATE_S = 90.0
 
 
 class LocalDevice:
@@ -47,8 +51,8 @@ class LocalDevice:
     """
 
     def __init__(self, name: str = "cpu", meter: str | None = None, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise RequestError(f"--threads {threads}", "give at least 1")
+        if threads is not None:
+            threads_here(threads)
         self._name = name
         self._arguments = [name, meter or best_meter(name), *([] if threads is None else [str(threads)])]
         self._worker = Worker(self._arguments)
@@ -56,6 +60,7 @@ class LocalDevice:
         self._next: Worker | None = None
         self._used = False
         self._idle_w: float | None = None
+        self._doubts: tuple[str, ...] = ()
 
     @cached_property
     def info(self) -> DeviceInfo:
@@ -86,6 +91,7 @@ class LocalDevice:
             self._renew()
         request = {"do": "measure", "workload": encode(workload), "procedure": encode(procedure)}
         reply = self._ask(request, procedure.deadline_s)
+        windows = _windows(reply.get("windows", ()))
         if whole and self._next is None:
             self._next = Worker(self._arguments)
             self._next.start()  # for the next one
@@ -93,7 +99,7 @@ class LocalDevice:
             workload,
             info,
             meter,
-            windows=_windows(reply.get("windows", ())),
+            windows=windows,
             cost_s=time.monotonic() - start,
             recorded_at=_now(),
             infeasible=reply.get("infeasible"),
@@ -101,7 +107,7 @@ class LocalDevice:
             idle_w=idle_w,
             busy=_windows(reply.get("busy", ())),
             host_s=reply.get("host_s"),
-            doubts=tuple(reply.get("doubts", ())),
+            doubts=(*reply.get("doubts", ()), *self._doubts, *_drowned(windows, idle_w)),
             conditions=(*((str(k), str(v)) for k, v in reply.get("conditions", ())), *self._conditions()),
         )
 
@@ -124,12 +130,18 @@ class LocalDevice:
         )
 
     def idle_w(self) -> float:
-        """Power with everything loaded and nothing to do, measured when first asked for."""
+        """Power with everything loaded and nothing to do, measured when first asked for.
+
+        Raises:
+            MeterError: the meter does not notice what the device does.
+        """
         if self._idle_w is None:
-            reply = self._ask({"do": "idle"}, 30.0)
+            reply = self._ask({"do": "idle"}, _GATE_S)
             if "infeasible" in reply:
                 raise WorkerError(f"idle power could not be measured: {reply['infeasible']}", "try again")
-            self._idle_w = float(reply["idle_w"])
+            if reply["refusal"] is not None:
+                raise MeterError(str(reply["refusal"]))
+            self._idle_w, self._doubts = float(reply["idle_w"]), tuple(reply["doubts"])
         return self._idle_w
 
     def close(self) -> None:
@@ -191,6 +203,13 @@ def best_meter(device: str) -> str:
         return "nvml"
     readable = [state.name for state in survey(CPU_METERS) if state.problem is None]
     return readable[0] if readable else "cputime"
+
+
+def _drowned(windows: Sequence[Window], idle_w: float) -> list[str]:
+    """A doubt where training shows no more power than doing nothing: what it takes is lost in the meter's scatter."""
+    seconds = sum(window.time_s for window in windows)
+    power_w = sum(window.energy_j for window in windows) / seconds if windows else math.inf
+    return [] if power_w > idle_w else [f"its power, {power_w:.4g} W, is not above the idle device's {idle_w:.4g} W"]
 
 
 def _windows(reply: Any) -> tuple[Window, ...]:

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -20,12 +20,13 @@ import torch
 from torch import nn
 
 from ampere_energy.errors import AmpereError, MeterError, ModelError
+from ampere_energy.measure.gate import busy, passed
 from ampere_energy.measure.measurement import Procedure, Workload
 from ampere_energy.measure.memory import hand_back, hand_back_much
 from ampere_energy.measure.meters.recorder import Recorder, open_recorder
 from ampere_energy.measure.step import Step, captured, training_step
 from ampere_energy.measure.timing import device_s, issue_s, outlasts_issuing
-from ampere_energy.measure.windows import idle_w, measure_windows
+from ampere_energy.measure.windows import measure_windows
 from ampere_energy.model.training import Mode, Optimizer
 from ampere_energy.plain import decode, encode
 
@@ -89,7 +90,7 @@ def _answer(request: dict[str, Any], device: torch.device, recorder: Recorder) -
     tidy = hand_back
     try:
         if request["do"] == "idle":
-            return {"idle_w": idle_w(recorder, _IDLE_S)}
+            return encode(passed(recorder, partial(busy, device), _IDLE_S))  # type: ignore[no-any-return]
         workload: Any = decode(Workload, request["workload"], "workload")  # type: ignore[arg-type]
         if request["do"] == "time":
             found = _time(workload, device)

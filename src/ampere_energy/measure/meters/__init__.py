@@ -87,6 +87,12 @@ def open_meter(request: str) -> Meter:
     raise RequestError(f"no meter is called {name!r}", f"choose from {', '.join(meter_names())}")
 
 
+def request_of(info: MeterInfo) -> str:
+    """The request that opens such a meter again; the words of a `command` are not kept, and nobody's file runs any."""
+    watts = dict(info.details).get("watts per core")
+    return "+".join(f"{name}:{watts}" if name == "cputime" and watts else name for name in info.name.split("+"))
+
+
 @dataclass(frozen=True)
 class MeterState:
     """Whether a meter can be read now, and if not, why and what to do."""

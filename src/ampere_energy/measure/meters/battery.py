@@ -15,7 +15,7 @@ from pathlib import Path
 from ampere_energy.errors import MeterError, RequestError
 from ampere_energy.measure.measurement import MeterInfo, Provenance
 from ampere_energy.measure.meters import Reading
-from ampere_energy.measure.meters.counters import Integrated, read_number, read_text
+from ampere_energy.measure.meters.counters import MOST_W, Integrated, read_number, read_text
 
 ROOT = Path("/sys/class/power_supply")
 TICK_S = 1.0
@@ -90,7 +90,8 @@ class BatteryMeter:
 
     def _start_anew(self) -> None:
         self._left: list[tuple[float, float]] | None = None
-        self._integrated, self._integrated_j = Integrated("battery", longest_gap_s=5 * TICK_S), 0.0
+        self._integrated = Integrated("battery", longest_gap_s=5 * TICK_S, most_w=MOST_W["battery"])
+        self._integrated_j = 0.0
 
     def _flown_j(self, now: list[tuple[float, float]], at_s: float) -> float:
         power_w = sum(amount * unit for amount, unit in now)

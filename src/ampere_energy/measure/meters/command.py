@@ -16,7 +16,7 @@ import time
 from ampere_energy.errors import MeterError
 from ampere_energy.measure.measurement import MeterInfo, Provenance
 from ampere_energy.measure.meters import Reading
-from ampere_energy.measure.meters.counters import Integrated, Unrolled
+from ampere_energy.measure.meters.counters import MOST_W, Integrated, Unrolled
 
 JOULES = {"mJ": 1e-3, "J": 1.0, "kJ": 1e3, "MJ": 1e6, "mWh": 3.6, "Wh": 3600.0, "kWh": 3.6e6}
 WATTS = {"mW": 1e-3, "W": 1.0, "kW": 1e3}
@@ -40,8 +40,8 @@ class CommandMeter:
         self._label = shlex.join(command)
         self._started_s = -EVERY_S
         _, _, self._counts = self._run()
-        self._unrolled = Unrolled(self._label, None, most_w=20_000.0)
-        self._integrated = Integrated(self._label, longest_gap_s=2 * _TIMEOUT_S)
+        self._unrolled = Unrolled(self._label, None, most_w=MOST_W["command"])
+        self._integrated = Integrated(self._label, longest_gap_s=2 * _TIMEOUT_S, most_w=MOST_W["command"])
 
     @property
     def info(self) -> MeterInfo:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from ampere_energy.errors import MeterError
 
+MOST_W = {"nvml": 5e3, "rapl": 2e3, "jetson": 500.0, "battery": 1e3, "command": 2e4, "zeus": 2e4}
+"""More power than this is not plausible: of a card, a processor's zone, a board, a machine's batteries, a socket."""
 _TICK_SLACK_S = 0.5  # a reading just after a tick shows energy from before the reading before it
 
 
@@ -64,11 +66,13 @@ class Integrated:
     Args:
         name: what to call it in errors.
         longest_gap_s: readings further apart than this leave a gap nobody can fill.
+        most_w: no more power than this is read from such a sensor.
     """
 
-    def __init__(self, name: str, longest_gap_s: float) -> None:
+    def __init__(self, name: str, longest_gap_s: float, most_w: float = math.inf) -> None:
         self.name = name
         self.longest_gap_s = longest_gap_s
+        self.most_w = most_w
         self._last: tuple[float, float] | None = None
         self._total_j = 0.0
 
@@ -80,6 +84,9 @@ class Integrated:
         """
         if not (math.isfinite(power_w) and power_w >= 0):
             raise MeterError(f"{self.name} reads {power_w} W", "is the sensor connected?")
+        if power_w > self.most_w:
+            much = f"{self.name} reads {power_w:.4g} W, more than the {self.most_w:g} W that such a meter can"
+            raise MeterError(much, "is its unit right?")
         last, self._last = self._last, (power_w, at_s)
         if last is None:
             return self._total_j

@@ -5,7 +5,6 @@ It is not a measurement, and everything made from it says `modelled`.
 
 from __future__ import annotations
 
-import math
 import time
 
 from ampere_energy.errors import RequestError
@@ -14,14 +13,16 @@ from ampere_energy.measure.meters import Reading
 
 DEFAULT_WATTS_PER_CORE = 10.0
 """A round figure for one busy core of a laptop or server, uncore share included; override it where known."""
+MOST_WATTS_PER_CORE = 1e4
 
 
 class CpuTimeMeter:
     """Counts this process's CPU seconds, all threads, at a given power per busy core."""
 
     def __init__(self, watts_per_core: float = DEFAULT_WATTS_PER_CORE) -> None:
-        if not (math.isfinite(watts_per_core) and watts_per_core > 0):
-            raise RequestError(f"--watts-per-core {watts_per_core}", "give a positive number of watts")
+        if not 0 < watts_per_core <= MOST_WATTS_PER_CORE:
+            how = f"give a positive number of watts, at most {MOST_WATTS_PER_CORE:g}"
+            raise RequestError(f"--watts-per-core {watts_per_core:g}", how)
         self.watts_per_core = watts_per_core
 
     @property

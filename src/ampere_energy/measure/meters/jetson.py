@@ -21,7 +21,7 @@ from pathlib import Path
 from ampere_energy.errors import MeterError
 from ampere_energy.measure.measurement import MeterInfo, Provenance
 from ampere_energy.measure.meters import Reading
-from ampere_energy.measure.meters.counters import Integrated, read_number, read_text
+from ampere_energy.measure.meters.counters import MOST_W, Integrated, read_number, read_text
 
 ROOT = Path("/sys/bus/i2c/drivers")
 TICK_S = 0.02
@@ -75,7 +75,7 @@ class JetsonMeter:
                 raise MeterError(f"which rails make up this board is not known: it has {seen}", how)
         self._rails = [rails[label] for label in labels]
         self._clock = clock
-        self._integrated = Integrated(f"Jetson rails {'+'.join(labels)}", _LONGEST_GAP_S)
+        self._integrated = Integrated(f"Jetson rails {'+'.join(labels)}", _LONGEST_GAP_S, MOST_W["jetson"])
 
     @property
     def info(self) -> MeterInfo:

@@ -14,10 +14,9 @@ from typing import Any
 from ampere_energy.errors import MeterError
 from ampere_energy.measure.measurement import MeterInfo, Provenance
 from ampere_energy.measure.meters import Reading
-from ampere_energy.measure.meters.counters import Integrated, Unrolled
+from ampere_energy.measure.meters.counters import MOST_W, Integrated, Unrolled
 
 TICK_S = 0.1
-_MOST_W = 5000.0
 _POWER_EVERY = 5  # readings; the counter is what matters, and each call costs about 2 ms
 _INSTANT_POWER = 186  # NVML_FI_DEV_POWER_INSTANT: not averaged over the last second, as the older call is
 
@@ -46,8 +45,8 @@ class NvmlMeter:
         self._label = f"GPU {self._name}"
         self._counts = self._has_counter()
         self._readings = 0
-        self._unrolled = Unrolled(self._label, None, _MOST_W)
-        self._integrated = Integrated(self._label, longest_gap_s=1.0)
+        self._unrolled = Unrolled(self._label, None, MOST_W["nvml"])
+        self._integrated = Integrated(self._label, longest_gap_s=1.0, most_w=MOST_W["nvml"])
 
     @property
     def info(self) -> MeterInfo:

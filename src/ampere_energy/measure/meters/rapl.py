@@ -18,11 +18,10 @@ from pathlib import Path
 from ampere_energy.errors import MeterError, RequestError
 from ampere_energy.measure.measurement import MeterInfo, Provenance
 from ampere_energy.measure.meters import Reading
-from ampere_energy.measure.meters.counters import Unrolled, read_number, read_text
+from ampere_energy.measure.meters.counters import MOST_W, Unrolled, read_number, read_text
 
 ROOT = Path("/sys/class/powercap")
 TICK_S = 0.001
-_MOST_W = 2000.0
 _ELSEWHERE = "use --meter nvml, battery or command:PROGRAM, or the model --meter cputime"
 
 
@@ -97,4 +96,4 @@ def _unrolled(zone: Path) -> Unrolled:
     range_uj = read_number(zone / "max_energy_range_uj")
     if range_uj <= 0:
         raise MeterError(f"{zone} says that it wraps at {range_uj} µJ", "is the counter broken?")
-    return Unrolled(f"RAPL zone {zone.name}", range_uj / 1e6, _MOST_W)
+    return Unrolled(f"RAPL zone {zone.name}", range_uj / 1e6, MOST_W["rapl"])

@@ -9,7 +9,7 @@ from typing import Any
 from ampere_energy.errors import MeterError, RequestError
 from ampere_energy.measure.measurement import MeterInfo, Provenance
 from ampere_energy.measure.meters import Reading
-from ampere_energy.measure.meters.counters import Unrolled
+from ampere_energy.measure.meters.counters import MOST_W, Unrolled
 
 DOMAINS = ("gpu", "soc", "cpu")
 """In order of preference."""
@@ -30,7 +30,7 @@ class ZeusMeter:
         problems = []
         for self._domain in (domain,) if domain else DOMAINS:
             try:
-                self._counters = {part: Unrolled(f"zeus {part}", None, 20_000.0) for part in self._parts_mj()}
+                self._counters = {part: Unrolled(f"zeus {part}", None, MOST_W["zeus"]) for part in self._parts_mj()}
                 return
             except MeterError as error:
                 problems.append(error.what)
