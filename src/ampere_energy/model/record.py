@@ -56,6 +56,11 @@ _COUNTED = {
     "repeat_interleave", "bincount",
 }  # fmt: skip
 """Operations that give as many of something as the data has."""
+_DEFAULTED = {
+    "arange", "empty", "empty_strided", "eye", "full", "linspace", "logspace", "ones", "rand", "randn", "scalar_tensor",
+    "tensor", "zeros",
+}  # fmt: skip
+"""Operations that give real numbers in whatever type torch's default is, which a model may have set."""
 _SHAPED = {"view", "reshape", "expand", "new_zeros", "new_ones", "new_empty", "new_full", "repeat"}
 """Operations whose whole numbers are sizes, so that one the data decided is written as such."""
 _SPREAD = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
@@ -231,6 +236,8 @@ class _Recorder(TorchFunctionMode):
             return result  # nothing was done: a tensor that is already contiguous, or of the type asked for
         if read is None:
             raise unreadable
+        if name in _DEFAULTED and "dtype" not in kwargs and made[0][1].dtype in (torch.float64, *AUTOCAST.values()):
+            read[1]["dtype"] = _encode(made[0][1].dtype, self.number)
         self._write(_name(func), read, made)
         if name.endswith("_") and not name.startswith("__"):
             self._change_base(made[0][1])
