@@ -176,9 +176,8 @@ def _usual_power(time: Mean, powers: Sequence[tuple[Net, float]], kind: int) -> 
 
 
 def _total(mean: Mean, net: Sequence[tuple[int, Point]], base: bool = True) -> float:
-    return (mean.base if base else 0.0) + sum(
-        float(mean.at(kind, np.array([point], dtype=float))[0]) for kind, point in net
-    )
+    each = {block: float(mean.at(block[0], np.array([block[1]], dtype=float))[0]) for block in dict.fromkeys(net)}
+    return (mean.base if base else 0.0) + sum(each[block] for block in net)
 
 
 @dataclass(frozen=True)
