@@ -79,6 +79,7 @@ def record(model: nn.Module, inputs: Inputs, training: Training = PLAIN) -> Tape
         ModelError: the model does not run on the inputs, or gives nothing that can be trained.
     """
     _check(model)
+    _check_sizes(inputs)
     with in_training(model), _quiet(), _capturing(training.mode is Mode.GRAPH):
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         try:
@@ -112,6 +113,13 @@ def _check(model: nn.Module) -> None:
         raise ModelError(f"{name} has no parameters", "AMPERE estimates training; give it a layer to train")
     if not any(p.requires_grad for p in parameters):
         raise ModelError(f"{name} is frozen: none of its parameters is trained", "set requires_grad on what you train")
+
+
+def _check_sizes(inputs: Inputs) -> None:
+    for tensor in tensors_in(inputs):
+        if not tensor.numel():
+            shape = ",".join(map(str, tensor.shape))
+            raise ModelError(f"an input of shape {shape} holds nothing", "give at least one sample, batch first")
 
 
 def _distributed(model: nn.Module) -> str | None:

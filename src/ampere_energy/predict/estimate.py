@@ -27,6 +27,7 @@ from ampere_energy.predict.batches import bridged
 from ampere_energy.predict.lacking import refuse, same_training
 
 JOULES_PER_WH = 3600.0
+_NOISY = "the profile is too noisy for it: profile on an idle machine, with a larger --budget or --threads 1"
 _LONGEST_REACH = 300.0  # the exponential of more says no more
 
 
@@ -108,14 +109,19 @@ class Estimate:
     def origins(self) -> dict[Origin, float]:
         """The share of the energy of blocks that are known, scaled and guessed; `other_j` has the rest."""
         found = {origin: sum(block.energy_j for block in self.blocks if block.origin is origin) for origin in Origin}
-        return {origin: energy_j / self.energy_j for origin, energy_j in found.items() if energy_j}
+        return {origin: self.share(energy_j) for origin, energy_j in found.items() if energy_j}
+
+    def share(self, energy_j: float) -> float:
+        """What part of the energy some of it is."""
+        return energy_j / self.energy_j if self.energy_j else 0.0
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What speaks against the estimate, in words."""
+        if self.energy_j <= 0:
+            return (f"the energy comes out at {1e3 * self.energy_j:.3g} mJ, which no training takes; {_NOISY}",)
         below = ", ".join(block.name for block in self.blocks if block.energy_j < 0)
-        noisy = "the profile is too noisy for it: profile on an idle machine, with a larger --budget or --threads 1"
-        return (f"the energy of {below} comes out negative; {noisy}",) if below else ()
+        return (f"the energy of {below} comes out negative; {_NOISY}",) if below else ()
 
     @property
     def power_w(self) -> float:
@@ -196,7 +202,8 @@ def estimate(
     std_j = math.sqrt(max(0.0, variance)) * iterations
     reach = NormalDist().inv_cdf(0.5 + level / 2) * std_j
     return Estimate(
-        interval_j=(max(0.0, energy_j - reach), energy_j + reach),
+        # Where all of it is below nothing, 0 would say that little is needed; it is the profile that is wrong.
+        interval_j=(max(0.0, energy_j - reach) if energy_j + reach > 0 else energy_j - reach, energy_j + reach),
         energy_j=energy_j,
         std_j=std_j,
         time_s=sum(block.time_s for block in blocks),
