@@ -25,6 +25,7 @@ from ampere_energy.model.variants import Domain
 from ampere_energy.predict.approximate import Asked, approximated
 from ampere_energy.predict.batches import bridged
 from ampere_energy.predict.lacking import refuse, same_training
+from ampere_energy.predict.outside import Outside, outside
 
 JOULES_PER_WH = 3600.0
 _NOISY = "the profile is too noisy for it: profile on an idle machine, with a larger --budget or --threads 1"
@@ -79,6 +80,7 @@ class Estimate:
         from_batch: the profile's batch, where it is another one: what is known was scaled from it.
         doubt: standard deviation of the logarithm of what the device takes for the blocks, waiting for the host and
             the scatter of measurements apart: how well the profile knows them.
+        outside: how the model differs from its blocks, where it was measured whole and does.
     """
 
     model: str
@@ -99,6 +101,7 @@ class Estimate:
     busy: float = 1.0
     from_batch: int | None = None
     doubt: float = 0.0
+    outside: Outside | None = None
 
     @property
     def approximate(self) -> tuple[str, ...]:
@@ -121,7 +124,8 @@ class Estimate:
         if self.energy_j <= 0:
             return (f"the energy comes out at {1e3 * self.energy_j:.3g} mJ, which no training takes; {_NOISY}",)
         below = ", ".join(block.name for block in self.blocks if block.energy_j < 0)
-        return (f"the energy of {below} comes out negative; {_NOISY}",) if below else ()
+        found = [f"the energy of {below} comes out negative; {_NOISY}"] if below else []
+        return (*found, self.outside.words) if self.outside is not None else tuple(found)
 
     @property
     def power_w(self) -> float:
@@ -239,7 +243,13 @@ def _jointly(
             asked, found.block_energy_j[0].tolist(), deviations.tolist(), found.block_time_s[0].tolist(), strict=True
         )
     )
+    beyond = None
+    if not moved and all(one.place is not None for one in asked):
+        net = tuple((one.place, one.own.point) for one in asked if one.place is not None)
+        beyond = outside(nets, net, profile.device.processor)
     energy_j, spread = float(found.energy_j[0]) * iterations, float(found.spread[0])
+    if beyond is not None:
+        spread = math.hypot(spread, beyond.spread)
     reach = math.exp(min(_LONGEST_REACH, NormalDist().inv_cdf(0.5 + level / 2) * spread))
     return Estimate(
         interval_j=(energy_j / reach, energy_j * reach),
@@ -251,6 +261,7 @@ def _jointly(
         busy=float(found.busy[0]),
         from_batch=profile.training.batch if moved else None,
         doubt=about.doubt,
+        outside=beyond,
         **_common(spec, profile, iterations, level),
     )
 
