@@ -99,6 +99,8 @@ def estimate(
                 spec.training == learnt.training or bridged(spec.training, learnt.training), approximate
             )
         raise CoverageError(error.what, what_to_do) from error
+    if result.energy_j <= 0:
+        raise CoverageError(*result.doubts[0].split("; ", 1))
     if chosen is not None:
         from ampere_energy.bundled.elsewhere import elsewhere
 

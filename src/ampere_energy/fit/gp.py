@@ -77,6 +77,8 @@ class Priors:
 
 PRIORS = Priors()
 _BOUNDS = {"lengthscale": (1e-2, 1e4), "outputscale": (1e-3, 1e6), "noise": (1e-8, 1e1)}
+_SMALLEST = 1e-15
+"""Joules and seconds that no step takes."""
 _STEPS, _HALVINGS, _STRIDE, _ENOUGH, _FLAT = 300, 30, 2.0, 1e-11, 1e-5
 _STARTS = ((0.3, 1.0, 1e-2), (1.0, 1.0, 1e-4), (3.0, 3.0, 1e-3))
 
@@ -176,6 +178,7 @@ def fit(
         scale = float(y.std()) if len(y) > 1 else 0.0
         if scale <= 1e-9 * abs(mean):
             scale = 0.1 * abs(mean) or 1.0
+        scale = max(scale, _SMALLEST)  # its square must not vanish
         problem = _Problem(x, (y - mean) / scale, known / scale**2, priors)
         if start is None:
             firsts = [[lengthscale] * x.shape[1] + rest for lengthscale, *rest in starts]

@@ -191,6 +191,14 @@ class Sites:
         }
 
 
+def joined(parts: Sequence[Sites]) -> Sites:
+    """Sites of one work as one set."""
+    kinds, points, slow = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("kinds", "points", "slow")
+    )
+    return Sites(kinds, points, parts[0].taps, slow)
+
+
 def tags_of(columns: Array) -> Array:
     """Rows of up to four widths as single numbers: a float holds two of them exactly, a complex number four.
 

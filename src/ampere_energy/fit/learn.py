@@ -18,6 +18,7 @@ from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
+from ampere_energy.fit.accidents import NOTHING, discounted, telling
 from ampere_energy.fit.gp import LogNormal
 from ampere_energy.fit.host import learn_host
 from ampere_energy.fit.kernels import POWER, SWITCHED, TIME, Component, Hyper, Pair, Sites, correlation, with_switches
@@ -80,6 +81,9 @@ def learn(
         timings: the most timings that hyperparameters are learnt from.
     """
     time, energy = means(subjects, observations)
+    observations = discounted(observations, time)
+    if any(NOTHING in (o.time_error, o.energy_error) for o in observations):
+        time, energy = means(subjects, telling(observations))
     slow = slow_blocks(subjects, observations, time)
     rows = Rows(subjects, _telling(observations, timings), time, energy, slow)
     unknown = Unknowns(subjects, own_context(subjects, observations), TOGETHER_CACHED if cached else TOGETHER)
@@ -176,9 +180,8 @@ def _usual_power(time: Mean, powers: Sequence[tuple[Net, float]], kind: int) -> 
 
 
 def _total(mean: Mean, net: Sequence[tuple[int, Point]], base: bool = True) -> float:
-    return (mean.base if base else 0.0) + sum(
-        float(mean.at(kind, np.array([point], dtype=float))[0]) for kind, point in net
-    )
+    each = {block: float(mean.at(block[0], np.array([block[1]], dtype=float))[0]) for block in dict.fromkeys(net)}
+    return (mean.base if base else 0.0) + sum(each[block] for block in net)
 
 
 @dataclass(frozen=True)

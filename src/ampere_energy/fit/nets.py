@@ -31,7 +31,7 @@ from ampere_energy.fit.host import Host
 from ampere_energy.fit.kernels import POWER, TIME, Component, Hyper, with_switches
 from ampere_energy.fit.observed import Net, Observation, Subject, works_of
 from ampere_energy.fit.physics import Array, Mean, terms
-from ampere_energy.fit.posterior import CHUNK, Posterior, Prediction
+from ampere_energy.fit.posterior import CHUNK, Posterior, Prediction, distinct
 from ampere_energy.fit.rows import CONTEXT_OWN, CONTEXT_TIME, Unshared, scatter_of
 from ampere_energy.fit.slow import Slow, slow_blocks
 from ampere_energy.fit.threads import one_thread
@@ -189,8 +189,10 @@ class NetFit:
 
     def block_std(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
         """Standard deviations of the logarithms of blocks' energies, one network: shape (B,)."""
-        alone = [self.joint.predict([kind], [point[:1]]) for kind, point in zip(kinds, points, strict=True)]
-        return np.array([float(part.energy_var[0]) ** 0.5 for part in alone])
+        points = [point[:1] for point in points]
+        first, places = distinct(kinds, points)
+        alone = [self.joint.predict([kinds[b]], [points[b]]) for b in first]
+        return np.array([float(part.energy_var[0]) ** 0.5 for part in alone])[places]
 
     def gradient(self, kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """Derivatives of blocks' expected energies and times with respect to their own widths: B arrays (N, axes)."""

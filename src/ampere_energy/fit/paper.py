@@ -147,7 +147,8 @@ class Subtracting:
             return None
         point, deviation = most_uncertain(fit, candidates(domain), taken, self.rules.guide)
         values = (fit.energy if self.rules.guide is Quantity.ENERGY else fit.time).values
-        uncertainty = deviation / abs(sum(values) / len(values))
+        usual = abs(sum(values) / len(values))
+        uncertainty = deviation / usual if usual else float("inf")
         self._uncertainty[progress.lesson.kind] = uncertainty
         if uncertainty < (self.rules.precision or PRECISE) and progress.taken >= self.rules.least:
             progress.ended = "precise"

@@ -144,15 +144,18 @@ def fit_mean(
     ends = np.cumsum([1, *(terms(len(domain), s) for domain, s in zip(domains, squared, strict=True))])
     columns = np.zeros((len(nets), ends[-1]))
     tells_base = base is None and len({len(net) for net in nets}) > 1  # only nets of different sizes can tell
+    told: dict[tuple[int, Point], Array] = {}
     for row, net in zip(columns, nets, strict=True):
         row[0] = tells_base
         for kind, point in net:
-            at = np.array([point], dtype=float)
-            own = features(at, squared[kind])[0]
-            if lift is not None:
-                own = own * lift.lift(kind, at)
-                own[len(own) - len(domains[kind]) :] = 0.0
-            row[ends[kind] : ends[kind + 1]] += own
+            if (kind, point) not in told:
+                at = np.array([point], dtype=float)
+                own = features(at, squared[kind])[0]
+                if lift is not None:
+                    own = own * lift.lift(kind, at)
+                    own[len(own) - len(domains[kind]) :] = 0.0
+                told[kind, point] = own
+            row[ends[kind] : ends[kind + 1]] += told[kind, point]
     relative = columns / values[:, None]
     scale = np.maximum(relative.max(0, initial=0.0), 1e-300)
     counts = np.ones(len(values)) if weights is None else np.sqrt(weights)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_solve, solve_triangular
 
-from ampere_energy.fit.kernels import TIME, Pair, Sites, between, covariance, slope, tags_of
+from ampere_energy.fit.kernels import TIME, Pair, Sites, between, covariance, joined, slope, tags_of
 from ampere_energy.fit.observed import Net, Observation
 from ampere_energy.fit.physics import Array
 from ampere_energy.fit.rows import CONTEXT_POWER, Mode, Rows
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ampere_energy.fit.nets import NetFit
 
 CHUNK = 4096
+Variances = tuple[Array, Array, Array]
+"""Of networks' times and energies, and the covariance of both: (N,) each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,18 @@ class Spot:
     energy_j: Array
     rows_time: Array
     rows_energy: Array
+
+
+def distinct(kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[int], npt.NDArray[np.intp]]:
+    """Blocks that differ in kind, or in widths in any of the networks.
+
+    Returns:
+        The place of the first block of each sort, and for each block the sort it is of: (B,).
+    """
+    seen: dict[tuple[int, bytes], int] = {}
+    keys = [(kind, np.asarray(at, dtype=float).tobytes()) for kind, at in zip(kinds, points, strict=True)]
+    places = np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.intp)
+    return np.unique(places, return_index=True)[1].tolist(), places
 
 
 class Posterior:
@@ -124,25 +138,32 @@ class Posterior:
             yield work, self.rows.spans[work], sites, Pair(sites, self.rows.sites[work])
 
     def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
-        """See `NetFit.predict`; what depends on single blocks once for each distinct point, the rest in chunks."""
-        fit, count = self.fit, len(points[0])
-        blocks = [self._block(kind, at) for kind, at in zip(kinds, points, strict=True)]
+        """See `NetFit.predict`; what depends on single blocks once for each distinct point, the rest in chunks.
+
+        Blocks that are alike in all networks are one here, which counts as often as they are: deep models repeat a few.
+        """
+        fit, count, company = self.fit, len(points[0]), (len(kinds) - 1) / len(kinds)
+        first, places = distinct(kinds, points)
+        blocks, times = [self._block(kinds[b], points[b]) for b in first], np.bincount(places)
         block_time = np.stack([block.time_s[block.back] for block in blocks], 1)
         block_energy = np.stack([block.energy_j[block.back] for block in blocks], 1)
-        time, energy = fit.time.base + block_time.sum(1), fit.energy.base + block_energy.sum(1)
-        in_time, in_energy = block_time / time[:, None], block_energy / energy[:, None]
-        time_var, energy_var, joint_var = self._prior(blocks, in_time, in_energy)
+        time, energy = fit.time.base + block_time @ times, fit.energy.base + block_energy @ times
+        in_time, in_energy = block_time * times / time[:, None], block_energy * times / energy[:, None]
+        of_all = self._prior if count > 1 else self._prior_of_one
+        time_var, energy_var, joint_var = (
+            base + share
+            for base, share in zip(self._in_company(company), of_all(blocks, in_time, in_energy), strict=True)
+        )
         own, own_power = np.zeros(count), np.zeros(count)
         for start in range(0, count, CHUNK):
             part = slice(start, start + CHUNK)
             same = self._measured(kinds, [at[part] for at in points])
-            known_t, known_e = self._known(blocks, part, in_time[part], in_energy[part], same)
+            known_t, known_e = self._known(blocks, company, part, in_time[part], in_energy[part], same)
             time_var[part] -= np.einsum("ij,ij->i", known_t, known_t)
             energy_var[part] -= np.einsum("ij,ij->i", known_e, known_e)
             joint_var[part] -= np.einsum("ij,ij->i", known_t, known_e)
             own[part] = (same * fit.own[0] ** 2 * self.rows.company) @ self.alpha
             own_power[part] = (same * fit.own[1] ** 2 * self.rows.company * self.rows.is_energy) @ self.alpha
-        company = (len(kinds) - 1) / len(kinds)
         # Blocks are at their expectations, and so is their sum; its median lies lower by half its own variance.
         in_both, in_power = (company**2 * variance for variance in self.context_var)
         middle_t = np.exp(-0.5 * np.maximum(time_var - in_both, 0.0))
@@ -155,8 +176,8 @@ class Posterior:
             np.maximum(time_var, 0.0),
             np.maximum(energy_var, 0.0),
             joint_var,
-            block_time * (lift * middle_t)[:, None],
-            block_energy * (lift_energy * middle_e)[:, None],
+            (block_time * (lift * middle_t)[:, None])[:, places],
+            (block_energy * (lift_energy * middle_e)[:, None])[:, places],
             energy * lift_energy,
         )
 
@@ -197,10 +218,9 @@ class Posterior:
         )
 
     def _known(
-        self, blocks: Sequence[Spot], part: slice, in_time: Array, in_energy: Array, same: Array
+        self, blocks: Sequence[Spot], company: float, part: slice, in_time: Array, in_energy: Array, same: Array
     ) -> tuple[Array, Array]:
         """What the rows know of networks' times and energies: their squares sum to the variance they take away."""
-        company = (len(blocks) - 1) / len(blocks)
         shared = company * self.half_context
         known_t = np.broadcast_to(shared, (len(in_time), len(shared))).copy()
         known_e = np.broadcast_to(shared + company * self.half_power, known_t.shape).copy()
@@ -220,31 +240,47 @@ class Posterior:
                 known += taken
         return known_t, known_e
 
-    def _prior(self, blocks: Sequence[Spot], in_time: Array, in_energy: Array) -> tuple[Array, Array, Array]:
-        """Variances of time and energy and their covariance, before any observation."""
-        fit, company, count = self.fit, (len(blocks) - 1) / len(blocks), len(in_time)
+    def _in_company(self, company: float) -> tuple[float, float, float]:
+        """What company adds to the variances of time and energy, and to their covariance."""
         in_both, in_power = (company**2 * variance for variance in self.context_var)
-        time_var, joint_var = np.full(count, in_both), np.full(count, in_both)
-        energy_var = np.full(count, in_both + in_power)
+        return in_both, in_both + in_power, in_both
+
+    def _prior(self, blocks: Sequence[Spot], in_time: Array, in_energy: Array) -> Variances:
+        """What blocks have of the variances of time and energy and of their covariance, before any observation."""
+        time_var, energy_var, joint_var = np.zeros((3, len(in_time)))
         for i, a in enumerate(blocks):
             for j, b in enumerate(blocks[: i + 1]):
                 if a.work != b.work:
                     continue
-                follow = fit.follows[a.work]
+                follow, power = self.fit.follows[a.work], self.fit.power[a.work]
                 more, other_more = ((1 + block.sites.follow(follow))[block.back] for block in (a, b))
                 if i == j:
-                    kt = between(TIME, fit.time_hyper[a.work], a.sites, a.sites)[a.back]
-                    kp = between(*fit.power[a.work], a.sites, a.sites)[a.back]
+                    kt = between(TIME, self.fit.time_hyper[a.work], a.sites, a.sites)[a.back]
+                    kp = between(*power, a.sites, a.sites)[a.back]
                     twice = 1.0
                 else:
                     one, other = a.sites.at(a.back), b.sites.at(b.back)
-                    kt = between(TIME, fit.time_hyper[a.work], one, other)
-                    kp = between(*fit.power[a.work], one, other)
+                    kt = between(TIME, self.fit.time_hyper[a.work], one, other)
+                    kp = between(*power, one, other)
                     twice = 2.0
                 time_var += twice * in_time[:, i] * in_time[:, j] * kt
                 energy_var += twice * in_energy[:, i] * in_energy[:, j] * (more * other_more * kt + kp)
                 cross = in_time[:, i] * in_energy[:, j] * other_more
                 joint_var += (cross if i == j else cross + in_time[:, j] * in_energy[:, i] * more) * kt
+        return time_var, energy_var, joint_var
+
+    def _prior_of_one(self, blocks: Sequence[Spot], in_time: Array, in_energy: Array) -> Variances:
+        """The same of a single network: pairs of blocks as matrices, a work at a time."""
+        time_var, energy_var, joint_var = np.zeros((3, 1))
+        for work in dict.fromkeys(block.work for block in blocks):
+            own = [i for i, block in enumerate(blocks) if block.work == work]
+            sites = joined([blocks[i].sites for i in own])
+            pair, more = Pair(sites, sites), 1 + sites.follow(self.fit.follows[work])
+            kt = covariance(TIME, self.fit.time_hyper[work], pair)
+            t, e = in_time[0, own], in_energy[0, own]
+            time_var += t @ kt @ t
+            energy_var += (e * more) @ kt @ (e * more) + e @ covariance(*self.fit.power[work], pair) @ e
+            joint_var += t @ kt @ (e * more)
         return time_var, energy_var, joint_var
 
     def _measured(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:

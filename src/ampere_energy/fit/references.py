@@ -65,7 +65,13 @@ def _recipe(kind: Kind, point: Point) -> tuple[str, int, int, int, int]:
     """Operation, calls forward, passes, trained tensors and their numbers."""
     norms = [step for step in kind.layers if step.op in NORMALISATIONS]
     tensors = 1 + bool(kind.main["bias"]) + 2 * sum(bool(step["affine"]) for step in norms)
-    return kind.main.op, len(kind.layers), 3 if kind.input_grad else 2, tensors, kind.parameters(point)
+    name, passes = _operation(kind.main.op, kind), 3 if kind.input_grad else 2
+    return name, len(kind.layers), passes, tensors, kind.parameters(point)
+
+
+def _operation(name: str, kind: AnyKind) -> str:
+    """An operation in double or in half precision is another one."""
+    return " ".join((name, *kind.dtypes))
 
 
 def _recorded(kind: Fragment, point: Point) -> tuple[str, int, int, int, int]:
@@ -73,7 +79,7 @@ def _recorded(kind: Fragment, point: Point) -> tuple[str, int, int, int, int]:
     trained = [value for value in program.values if value.source is Source.WEIGHT and value.grad]
     below = any(value.grad for value in program.values if value.source is Source.INPUT)
     passes = 1 + program.trains * (1 + below)
-    return kind.main, len(program.operations), passes, len(trained), sum(map(size_of, trained))
+    return _operation(kind.main, kind), len(program.operations), passes, len(trained), sum(map(size_of, trained))
 
 
 def collect(kinds: Sequence[AnyKind], fit: NetFit) -> tuple[Reference, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ampere_energy.fit.accidents import telling
 from ampere_energy.fit.observed import Observation, Subject
 from ampere_energy.fit.physics import Array, Mean
 from ampere_energy.model.blocks import Point
@@ -74,6 +75,7 @@ class Slow:
 
 def slow_blocks(subjects: Sequence[Subject], observations: Sequence[Observation], time: Mean) -> Slow:
     """Which blocks take many times what the mean of time says: those measured alone tell, then those in company."""
+    observations = telling(observations)
     alone = [o for o in observations if len(o.blocks) == 1]
     together = [o for o in observations if len(o.blocks) > 1]
     known: list[dict[Point, float]] = [{} for _ in subjects]

@@ -275,7 +275,8 @@ def _chain(blocks: Sequence[Block], device: torch.device) -> Part:
         module = build(blocks)
     # A block that stands inside its model passes a gradient on, also when it is trained alone.
     inner = first.kind.input_grad
-    lower = AUTOCAST.get(first.kind.training.precision) if inner else None
+    own = getattr(torch, first.kind.dtype)
+    lower = AUTOCAST.get(first.kind.training.precision, own) if inner and own is torch.float32 else own
     shape = (first.kind.training.batch, *first.reads)
     inputs = torch.randn(shape, dtype=lower, device=device, requires_grad=inner)
     losses = [step.op for step in last.layers if step.op in LOSSES]

@@ -27,11 +27,14 @@ from ampere_energy.model.layers import (
     parameters_of,
     signal_after,
 )
-from ampere_energy.model.program import MATRIX, Affine, Program, Source, settled
+from ampere_energy.model.program import BYTES, MATRIX, Affine, Program, Source, settled
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.plain import digest
+from ampere_energy.plain import digest, later
 
 Point = tuple[int, ...]
+USUAL = "float32"
+"""What torch computes in where nobody says otherwise."""
+DTYPES = (USUAL, "float64", "bfloat16", "float16")
 
 
 class Role(StrEnum):
@@ -54,6 +57,7 @@ class Kind:
         fixed: the width that does not vary: channels read by an input, classes given by an output.
         input_grad: whether the backward pass goes on below the block.
         training: batch and optimizer.
+        dtype: what its weights and activations are kept in; autocast may compute otherwise.
     """
 
     role: Role
@@ -62,6 +66,7 @@ class Kind:
     fixed: int | None
     input_grad: bool
     training: Training
+    dtype: str = later(USUAL)
 
     def __post_init__(self) -> None:
         if sum(step.op in PARAMETRIC for step in self.layers) != 1:
@@ -70,6 +75,8 @@ class Kind:
             raise ValueError(f"a fixed width of {self.fixed} does not fit the role {self.role}")
         if min((self.fixed or 1, *self.spatial)) < 1:
             raise ValueError(f"sizes must be positive: {self.fixed}, {self.spatial}")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"blocks of {self.dtype} are no recipes")
         _ = self.result  # raises where the layers do not fit together
 
     @property
@@ -98,7 +105,7 @@ class Kind:
     @cached_property
     def work(self) -> str:
         """Common to kinds whose main layer does the same at the same size: a device picks the same kernels for them."""
-        same = (self.main, self.spatial, self.fixed, self.input_grad, self.training)
+        same = (self.main, self.spatial, self.fixed, self.input_grad, self.training, *self.dtypes)
         return f"{self.main.op}-{digest(same)}"
 
     @cached_property
@@ -106,6 +113,11 @@ class Kind:
         """Common to kinds whose steps issue the same operations, whatever their sizes."""
         operations = " ".join(step.op for step in self.layers)
         return f"{operations}{' ↑' if self.input_grad else ''} {self.training.optimizer}"
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """What its weights are kept in, where that is not as usual."""
+        return (self.dtype,) if self.dtype != USUAL else ()
 
     @property
     def main(self) -> Layer:
@@ -124,7 +136,7 @@ class Kind:
         place = " @" + "×".join(map(str, seen)) if seen else ""
         classes = f" → {self.fixed}" if self.role is Role.OUTPUT else ""
         joined = "".join(f" · {step}" for step in self.layers if step is not self.main)
-        return f"{self.main}{place}{classes}{joined}"
+        return f"{' '.join((str(self.main), *self.dtypes))}{place}{classes}{joined}"
 
     def width_in(self, point: Point) -> int:
         """The width a block reads."""
@@ -160,7 +172,7 @@ class Kind:
             signal = signal_after(step, signal)
             width = self.width_out(point) if step.op in PARAMETRIC else width
             numbers += self.training.batch * (read + math.prod(signal.shape(width)))
-        return 4 * numbers
+        return BYTES[self.dtype] * numbers
 
     def _walk(self, point: Point) -> list[tuple[Layer, int, Signal]]:
         """Each layer with the features it reads and the signal it gives."""
@@ -221,6 +233,12 @@ class Fragment:
         names = [name for name in self.program.operations if name in MATRIX]
         return max(names, key=names.count) if names else (self.program.operations or ("nothing",))[0]
 
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """What its weights are kept in, where that is not as usual."""
+        weights = (self.program.values[number] for number in self.program.numbers(Source.WEIGHT, Source.SHARED))
+        return tuple(sorted({weight.dtype for weight in weights} - {USUAL}))
+
     @cached_property
     def label(self) -> str:
         """A description for people."""
@@ -232,7 +250,7 @@ class Fragment:
         shape = "×".join("w" if isinstance(size, Affine) else str(size) for size in first.shape) if first else ""
         more = [f"{others} more"] if others else []
         frozen = "" if self.program.trains else ", no backward"
-        return f"{' + '.join([*parts, *more])}{f' @{shape}' if shape else ''}{frozen}"
+        return f"{' '.join((' + '.join([*parts, *more]), *self.dtypes))}{f' @{shape}' if shape else ''}{frozen}"
 
     @property
     def taps(self) -> int:

@@ -49,7 +49,7 @@ def _block(block: Block, kind: Kind) -> nn.Sequential:
         signal = signal_after(step, signal)
         if step.op in PARAMETRIC:
             width = kind.width_out(block.point)
-    return nn.Sequential(*modules)
+    return nn.Sequential(*modules).to(getattr(torch, kind.dtype))
 
 
 def _module(step: Layer, signal: Signal, features_in: int, width_out: int) -> nn.Module:

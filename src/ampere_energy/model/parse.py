@@ -350,7 +350,7 @@ def _recipe_kind(found: Recipe, index: int, count: int, training: Training) -> K
         return None
     fixed = {Role.INPUT: found.reads[1], Role.OUTPUT: found.gives[1], Role.HIDDEN: None}[role]
     try:
-        return Kind(role, found.layers, found.reads[2:], fixed, found.input_grad, training)
+        return Kind(role, found.layers, found.reads[2:], fixed, found.input_grad, training, found.dtype)
     except ValueError:
         return None
 

@@ -32,7 +32,10 @@ SET_ITEM = "torch.Tensor.__setitem__"
 """Gives the tensor it changed, as calls in place do, though Python gets nothing from it."""
 CHANGED = "changed"
 """No call: the first value, of which the second is a view that was changed in place, is a new value."""
-BYTES = {"float64": 8, "int64": 8, "complex64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
+BYTES = {
+    "complex128": 16, "float64": 8, "int64": 8, "complex64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2,
+    "int16": 2,
+}  # fmt: skip
 
 
 class Source(StrEnum):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ampere_energy.model.blocks import DTYPES, USUAL
 from ampere_energy.model.layers import (
     ADAPTIVE_POOLS,
     CONVOLUTIONS,
@@ -46,12 +47,13 @@ _UNUSUAL = {"weight", "size_average", "reduce", "label_smoothing"}
 
 @dataclass(frozen=True)
 class Recipe:
-    """A piece as a recipe: its layers, and the shapes it reads and its parametric layer gives, batch first."""
+    """A piece as a recipe: its layers, its type, and the shapes it reads and its parametric layer gives."""
 
     layers: tuple[Layer, ...]
     reads: tuple[int, ...]
     gives: tuple[int, ...]
     input_grad: bool
+    dtype: str
 
     @property
     def ends(self) -> bool:
@@ -65,7 +67,8 @@ def recipe(program: Program) -> Recipe | None:
     if not all(value.grad and value.source is Source.WEIGHT for value in weights) or len(program.outputs) != 1:
         return None
     reads = next((n for n in program.numbers(Source.INPUT) if program.values[n].floating), None)
-    if reads is None:
+    dtype = _dtype(program)
+    if reads is None or dtype is None:
         return None
     current, layers, gives = reads, list[Layer](), None
     for call in program.calls:
@@ -85,7 +88,16 @@ def recipe(program: Program) -> Recipe | None:
     if gives is None or current != program.outputs[0]:
         return None
     first = program.values[reads]
-    return Recipe(tuple(layers), _shape(first), gives, first.grad)
+    return Recipe(tuple(layers), _shape(first), gives, first.grad, dtype)
+
+
+def _dtype(program: Program) -> str | None:
+    """What all of it is kept in; None where that is no one type. Autocast hands on other activations than weights."""
+    kept = {v.dtype for v in program.values if v.floating and v.source not in (Source.INPUT, Source.MADE)}
+    dtype = kept.pop() if len(kept) == 1 else None
+    if dtype == USUAL or (dtype in DTYPES and all(v.dtype == dtype for v in program.values if v.floating)):
+        return dtype
+    return None
 
 
 def _counts(call: Call, values: Sequence[Value]) -> bool:

@@ -56,6 +56,11 @@ _COUNTED = {
     "repeat_interleave", "bincount",
 }  # fmt: skip
 """Operations that give as many of something as the data has."""
+_DEFAULTED = {
+    "arange", "empty", "empty_strided", "eye", "full", "linspace", "logspace", "ones", "rand", "randn", "scalar_tensor",
+    "tensor", "zeros",
+}  # fmt: skip
+"""Operations that give real numbers in whatever type torch's default is, which a model may have set."""
 _SHAPED = {"view", "reshape", "expand", "new_zeros", "new_ones", "new_empty", "new_full", "repeat"}
 """Operations whose whole numbers are sizes, so that one the data decided is written as such."""
 _SPREAD = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
@@ -74,6 +79,7 @@ def record(model: nn.Module, inputs: Inputs, training: Training = PLAIN) -> Tape
         ModelError: the model does not run on the inputs, or gives nothing that can be trained.
     """
     _check(model)
+    _check_sizes(inputs)
     with in_training(model), _quiet(), _capturing(training.mode is Mode.GRAPH):
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         try:
@@ -107,6 +113,13 @@ def _check(model: nn.Module) -> None:
         raise ModelError(f"{name} has no parameters", "AMPERE estimates training; give it a layer to train")
     if not any(p.requires_grad for p in parameters):
         raise ModelError(f"{name} is frozen: none of its parameters is trained", "set requires_grad on what you train")
+
+
+def _check_sizes(inputs: Inputs) -> None:
+    for tensor in tensors_in(inputs):
+        if not tensor.numel():
+            shape = ",".join(map(str, tensor.shape))
+            raise ModelError(f"an input of shape {shape} holds nothing", "give at least one sample, batch first")
 
 
 def _distributed(model: nn.Module) -> str | None:
@@ -231,6 +244,8 @@ class _Recorder(TorchFunctionMode):
             return result  # nothing was done: a tensor that is already contiguous, or of the type asked for
         if read is None:
             raise unreadable
+        if name in _DEFAULTED and "dtype" not in kwargs and made[0][1].dtype in (torch.float64, *AUTOCAST.values()):
+            read[1]["dtype"] = _encode(made[0][1].dtype, self.number)
         self._write(_name(func), read, made)
         if name.endswith("_") and not name.startswith("__"):
             self._change_base(made[0][1])

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from ampere_energy.errors import RequestError, WidthError
-from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec, Point, Role
+from ampere_energy.model.blocks import USUAL, AnyKind, Block, Fragment, Kind, ModelSpec, Point, Role
 from ampere_energy.model.layers import Layer, Signal, layer
 from ampere_energy.model.training import Training
 from ampere_energy.plain import later
@@ -147,19 +147,19 @@ class Lesson:
         return Variant(tuple(blocks))
 
 
-def stem(signal: Signal, training: Training) -> Kind:
+def stem(signal: Signal, training: Training, dtype: str = USUAL) -> Kind:
     """The auxiliary input that produces a signal cheaply: a 1×1 convolution, or one feature's linear map."""
-    return Kind(Role.INPUT, (_pointwise(signal),), signal.spatial, STEM_CHANNELS, False, training)
+    return Kind(Role.INPUT, (_pointwise(signal),), signal.spatial, STEM_CHANNELS, False, training, dtype)
 
 
-def head(signal: Signal, training: Training) -> Kind:
+def head(signal: Signal, training: Training, dtype: str = USUAL) -> Kind:
     """The auxiliary output that reads a signal cheaply: global pooling and a linear map to ten classes."""
     pool: tuple[Layer, ...] = ()
     if signal.spatial:
         d = len(signal.spatial)
         pool = (layer(f"adaptive_avg_pool{d}d", size=(1,) * d), layer("flatten"))
     layers = (*pool, layer("linear", bias=True), layer("cross_entropy"))
-    return Kind(Role.OUTPUT, layers, signal.spatial, HEAD_CLASSES, True, training)
+    return Kind(Role.OUTPUT, layers, signal.spatial, HEAD_CLASSES, True, training, dtype)
 
 
 def _pointwise(signal: Signal) -> Layer:
@@ -202,13 +202,14 @@ def lessons(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> tupl
 
 def _feeder(kind: Kind, inputs: Iterable[Kind]) -> Kind:
     """An input of the model that gives what the kind reads, or else an auxiliary stem."""
-    return next((k for k in inputs if k.result == kind.source), None) or stem(kind.source, kind.training)
+    fits = (k for k in inputs if k.result == kind.source and k.dtype == kind.dtype)
+    return next(fits, None) or stem(kind.source, kind.training, kind.dtype)
 
 
 def _reader(kind: Kind, outputs: Iterable[Kind]) -> Kind:
     """An output of the model that reads what the kind gives, or else an auxiliary head."""
-    fits = (k for k in outputs if k.spatial == kind.result.spatial and k.input_grad)
-    return next(fits, None) or head(Signal(kind.result.spatial), kind.training)
+    fits = (k for k in outputs if k.spatial == kind.result.spatial and k.input_grad and k.dtype == kind.dtype)
+    return next(fits, None) or head(Signal(kind.result.spatial), kind.training, kind.dtype)
 
 
 def _widen(domains: dict[Kind, Domain], kind: Kind, used: WidthRange) -> None:

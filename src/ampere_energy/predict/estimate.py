@@ -25,8 +25,10 @@ from ampere_energy.model.variants import Domain
 from ampere_energy.predict.approximate import Asked, approximated
 from ampere_energy.predict.batches import bridged
 from ampere_energy.predict.lacking import refuse, same_training
+from ampere_energy.predict.outside import Outside, outside
 
 JOULES_PER_WH = 3600.0
+_NOISY = "the profile is too noisy for it: profile on an idle machine, with a larger --budget or --threads 1"
 _LONGEST_REACH = 300.0  # the exponential of more says no more
 
 
@@ -79,6 +81,7 @@ class Estimate:
         inherited: what is doubted of the profile's own measurements.
         doubt: standard deviation of the logarithm of what the device takes for the blocks, waiting for the host and
             the scatter of measurements apart: how well the profile knows them.
+        outside: how the model differs from its blocks, where it was measured whole and does.
     """
 
     model: str
@@ -100,6 +103,7 @@ class Estimate:
     from_batch: int | None = None
     doubt: float = 0.0
     inherited: tuple[str, ...] = ()
+    outside: Outside | None = None
 
     @property
     def approximate(self) -> tuple[str, ...]:
@@ -110,15 +114,21 @@ class Estimate:
     def origins(self) -> dict[Origin, float]:
         """The share of the energy of blocks that are known, scaled and guessed; `other_j` has the rest."""
         found = {origin: sum(block.energy_j for block in self.blocks if block.origin is origin) for origin in Origin}
-        return {origin: energy_j / self.energy_j for origin, energy_j in found.items() if energy_j}
+        return {origin: self.share(energy_j) for origin, energy_j in found.items() if energy_j}
+
+    def share(self, energy_j: float) -> float:
+        """What part of the energy some of it is."""
+        return energy_j / self.energy_j if self.energy_j else 0.0
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What speaks against the estimate, in words."""
+        if self.energy_j <= 0:
+            return (f"the energy comes out at {1e3 * self.energy_j:.3g} mJ, which no training takes; {_NOISY}",)
         below = ", ".join(block.name for block in self.blocks if block.energy_j < 0)
-        noisy = "the profile is too noisy for it: profile on an idle machine, with a larger --budget or --threads 1"
-        own = (f"the energy of {below} comes out negative; {noisy}",) if below else ()
-        return (*own, *(f"of the profile: {doubt}" for doubt in self.inherited))
+        found = [f"the energy of {below} comes out negative; {_NOISY}"] if below else []
+        found += [self.outside.words] if self.outside is not None else []
+        return (*found, *(f"of the profile: {doubt}" for doubt in self.inherited))
 
     @property
     def power_w(self) -> float:
@@ -199,7 +209,8 @@ def estimate(
     std_j = math.sqrt(max(0.0, variance)) * iterations
     reach = NormalDist().inv_cdf(0.5 + level / 2) * std_j
     return Estimate(
-        interval_j=(max(0.0, energy_j - reach), energy_j + reach),
+        # Where all of it is below nothing, 0 would say that little is needed; it is the profile that is wrong.
+        interval_j=(max(0.0, energy_j - reach) if energy_j + reach > 0 else energy_j - reach, energy_j + reach),
         energy_j=energy_j,
         std_j=std_j,
         time_s=sum(block.time_s for block in blocks),
@@ -235,7 +246,13 @@ def _jointly(
             asked, found.block_energy_j[0].tolist(), deviations.tolist(), found.block_time_s[0].tolist(), strict=True
         )
     )
+    beyond = None
+    if not moved and all(one.place is not None for one in asked):
+        net = tuple((one.place, one.own.point) for one in asked if one.place is not None)
+        beyond = outside(nets, net, profile.device.processor)
     energy_j, spread = float(found.energy_j[0]) * iterations, float(found.spread[0])
+    if beyond is not None:
+        spread = math.hypot(spread, beyond.spread)
     reach = math.exp(min(_LONGEST_REACH, NormalDist().inv_cdf(0.5 + level / 2) * spread))
     return Estimate(
         interval_j=(energy_j / reach, energy_j * reach),
@@ -247,6 +264,7 @@ def _jointly(
         busy=float(found.busy[0]),
         from_batch=profile.training.batch if moved else None,
         doubt=about.doubt,
+        outside=beyond,
         **_common(spec, profile, iterations, level),
     )
 

@@ -110,6 +110,7 @@ def estimate_json(
         "origins": {origin.value: estimate.origins.get(origin, 0.0) for origin in Origin},
         "unattributed": list(estimate.unattributed),
         "doubts": list(estimate.doubts),
+        "outside": None if estimate.outside is None else estimate.outside.share,
     }
     if battery_wh is not None:
         capacity_wh = battery_wh.value

@@ -131,7 +131,7 @@ def estimate_table(
     table.add_column("share", justify="right", no_wrap=True)
     table.add_column("of energy")
     for block in estimate.blocks:
-        share = block.energy_j / estimate.energy_j
+        share = estimate.share(block.energy_j)
         table.add_row(
             f"≈ {block.name}" if block.approximate else block.name,
             block.kind,
@@ -182,7 +182,7 @@ def _origins(estimate: Estimate) -> str:
         Origin.GUESSED: "guessed from kinds that are profiled" + (f" at batch {batch}" if batch is not None else ""),
     }
     found = [(share, words[origin]) for origin, share in estimate.origins.items()]
-    found += [(estimate.other_j / estimate.energy_j, "base and waiting")]
+    found += [(estimate.share(estimate.other_j), "base and waiting")]
     (share, what), *others = [(percent(share), what) for share, what in found if share >= _LEAST_SHOWN]
     return ", ".join([f"{share} of the joules {what}", *(f"{share} {what}" for share, what in others)])
 

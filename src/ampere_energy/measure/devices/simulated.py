@@ -56,6 +56,7 @@ class SimulatedDevice:
         self.rough = rough
         self.world = world
         self._asked: dict[Workload, int] = {}
+        self._read: dict[ModelRef, tuple[Block, ...]] = {}
 
     @classmethod
     def named(cls, name: str) -> SimulatedDevice:
@@ -80,7 +81,7 @@ class SimulatedDevice:
 
     def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
         """The true cost of the workload with fresh noise, the same again for the same order of asking."""
-        blocks, share = _blocks(workload), _share(workload)
+        blocks, share = self._blocks(workload), _share(workload)
         repeat = self._asked[workload] = self._asked.get(workload, -1) + 1
         noise = random.Random(f"{self.seed}:{workload}:{repeat}")
         energy_j, time_s = share * self.true_energy_j(blocks), share * self.true_time_s(blocks)
@@ -96,7 +97,7 @@ class SimulatedDevice:
         """The true time of the workload with fresh noise."""
         repeat = self._asked[workload] = self._asked.get(workload, -1) + 1
         noise = random.Random(f"{self.seed}:{workload}:{repeat}:time")
-        time_s = _share(workload) * self.true_time_s(_blocks(workload)) * max(0.1, noise.gauss(1, self.noise))
+        time_s = _share(workload) * self.true_time_s(self._blocks(workload)) * max(0.1, noise.gauss(1, self.noise))
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return Timing(workload, self.info, time_s, None, True, 0.0, now)
 
@@ -110,6 +111,16 @@ class SimulatedDevice:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+    def _blocks(self, workload: Workload) -> tuple[Block, ...]:
+        """What is trained, as blocks; whole models as those that parsing finds in them, once."""
+        if not isinstance(workload, ModelRef):
+            return tuple(part for block in workload.blocks for part in _parts(block))
+        if workload not in self._read:
+            from ampere_energy.model.parse import parse_ref
+
+            self._read[workload] = parse_ref(workload).blocks
+        return self._read[workload]
 
     def _character(self, kind: AnyKind) -> tuple[float, float, float, float]:
         """A kind's constant (J), energy per FLOP and per parameter (J), and power (W)."""
@@ -153,15 +164,6 @@ def fill_of(block: Block) -> float:
 
 def _share(workload: Workload) -> float:
     return _SHARES[workload.phase] if isinstance(workload, Variant) else 1.0
-
-
-def _blocks(workload: Workload) -> tuple[Block, ...]:
-    """What is trained, as blocks; whole models as those that parsing finds in them."""
-    if isinstance(workload, ModelRef):
-        from ampere_energy.model.parse import parse_ref
-
-        return parse_ref(workload).blocks
-    return tuple(part for block in workload.blocks for part in _parts(block))
 
 
 def _parts(block: Block) -> tuple[Block, ...]:
