@@ -71,6 +71,9 @@ def estimate(
     flags = {"clip_gradients": clip_gradients, "scheduler": scheduler, "sync_each_step": sync_each_step}
     asked = given(optimizer, mode, precision, channels_last, accumulate, **flags)
     ref = ref_of(model, input, widths, asked.usual)
+    from ampere_energy.model.reading import start
+
+    start(ref.source)  # while the rest is imported
     from ampere_energy.predict.batches import bridged
     from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.predict.nearest import read_there
@@ -126,8 +129,10 @@ def _refined(ref: ModelRef, spec: ModelSpec, learnt: Profile, path: Path, target
     """What measuring this model's interval hangs on gave; the profile saved, and its measurements logged."""
     from ampere_energy.fit.campaign import refine
     from ampere_energy.measure.devices import reopen
+    from ampere_energy.model.reading import stop
     from ampere_energy.show.units import percent
 
+    stop()  # what trains now wants the memory
     with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status("refining") as status:
 
         def observe(done: int, reach: float) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,20 @@ err = console(stderr=True)
 def say(message: str) -> None:
     """Tells a line that is not the result."""
     err.print(message, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """While a user's code runs in this process, what it prints goes to standard error, by whatever way it prints."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def show(as_json: bool, data: Callable[[], Any], table: Callable[[], Any]) -> None:

@@ -103,6 +103,9 @@ def profile(
     can_run(device, ref.training)
     path = profile_path(name or default_name(model, device))
     log = path.with_suffix(".jsonl")
+    from ampere_energy.model.reading import start
+
+    start(ref.source)  # while the rest is imported
     from ampere_energy.fit.campaign import profile as run_campaign
     from ampere_energy.fit.profile import Quantity
     from ampere_energy.fit.rules import PRECISE, Rule, Rules, Status

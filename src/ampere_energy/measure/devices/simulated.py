@@ -27,6 +27,7 @@ from ampere_energy.measure.measurement import (
     median_error,
 )
 from ampere_energy.model.blocks import AnyKind, Block, Fragment
+from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.variants import Phase, Variant
 
@@ -158,9 +159,7 @@ def _share(workload: Workload) -> float:
 def _blocks(workload: Workload) -> tuple[Block, ...]:
     """What is trained, as blocks; whole models as those that parsing finds in them."""
     if isinstance(workload, ModelRef):
-        from ampere_energy.model.parse import parse_ref
-
-        return parse_ref(workload).blocks
+        return read(workload).blocks
     return tuple(part for block in workload.blocks for part in _parts(block))
 
 
