@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ampere_energy.model.structures import Axis, Structure
     from ampere_energy.model.variants import WidthRange
 
-INTERRUPTED = 130
-"""The exit code of what was stopped by hand."""
 _USELESS = 0.3
 """A profile whose own measurements are so far off their predictions tells little."""
 
@@ -172,7 +170,7 @@ def profile(
         )
     if not learnt.complete:
         say("the profile is partial: finish it by the same command with --resume")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(130)  # as what was stopped by hand
 
 
 def _structures(ref: ModelRef, axes: Sequence[Axis]) -> list[Structure]:
