@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import selectors
@@ -51,7 +52,7 @@ class Child:
         self._name = name
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: Any = None
-        self._hello: Answer = {}
+        self._hello: Answer | None = None
         self._number = 0
         self._rest = b""
 
@@ -60,6 +61,7 @@ class Child:
         if self._process is not None:
             return
         self._stderr = tempfile.TemporaryFile("ab+")  # noqa: SIM115 - lives as long as the process
+        fcntl.fcntl(self._stderr, fcntl.F_SETFL, os.O_APPEND)  # also after it was cut, or read from here
         self._number, self._rest = 0, b""
         self._process = subprocess.Popen(
             self._command,
@@ -74,7 +76,7 @@ class Child:
     def hello(self) -> Answer:
         """What the process said of itself when it started; starts it if need be."""
         self.start()
-        if not self._hello:
+        if self._hello is None:
             self._hello = self._receive(0, _START_S)
         return self._hello
 
@@ -94,7 +96,7 @@ class Child:
 
     def stop(self) -> None:
         """Ends the process and whatever it started, at once."""
-        process, self._process, self._hello = self._process, None, {}
+        process, self._process, self._hello = self._process, None, None
         if process is None:
             return
         with contextlib.suppress(OSError):
