@@ -34,6 +34,8 @@ _PARENT = "AMPERE_PARENT"
 _PR_SET_PDEATHSIG = 1
 _LONGEST = 2**28
 _WORDS = 2**16
+_FIRST_TO_GO = "500"
+"""Where the memory runs out, Linux ends such a process rather than its parent."""
 _START_S = 120.0
 Answer = dict[str, Any]
 
@@ -193,6 +195,8 @@ class Channel:
 def opened() -> Channel:
     """Ties this process to its parent, and takes over its standard input and output for requests and answers."""
     die_with_parent()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO)
     channel = Channel(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

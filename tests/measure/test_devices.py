@@ -39,6 +39,9 @@ class Explodes(nn.Module):
         self.fc = nn.Linear(3, 2)
     def forward(self, x):
         raise RuntimeError("out of memory, say")
+class Leaves(Explodes):
+    def forward(self, x):
+        raise SystemExit(0)
 def raises(): raise ValueError("no")
 class Holds(nn.Sequential):
     def __init__(self):
@@ -105,6 +108,7 @@ def test_recorded_pieces_are_really_trained(device: LocalDevice) -> None:
         ("kills_itself", "worker died by signal 9"),
         ("hangs", "no answer within 3 s"),
         ("Explodes", "out of memory, say"),
+        ("Leaves", "SystemExit: 0"),
     ],
 )
 def test_what_cannot_run_is_infeasible_and_the_next_one_runs(

@@ -97,6 +97,9 @@ def apart(returns: type[T], function: str, ref: ModelRef, *more: Any) -> T:
         longer = f"does it wait for something? {PATIENCE}={4 * patience_s:g} in the environment gives it longer"
         what_to_do = longer if "within" in error.what else "call the factory and its model by itself to see why"
         raise ModelError(f"{ref} cannot be read: {error.what}", what_to_do) from error
+    except KeyboardInterrupt:
+        child.stop()
+        raise
     print(child.words(), end="", file=sys.stderr)
     if (failed := as_error(answer)) is not None:
         raise failed

@@ -281,7 +281,7 @@ def repeatable() -> Iterator[None]:
     import torch
 
     numpy: Any = sys.modules.get("numpy.random")
-    drawn, arrays, folder = random.getstate(), numpy and numpy.get_state(), Path.cwd()
+    drawn, arrays, folder = random.getstate(), numpy and numpy.get_state(), os.open(".", os.O_RDONLY)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         random.seed(0)
@@ -293,7 +293,9 @@ def repeatable() -> Iterator[None]:
             random.setstate(drawn)
             if numpy:
                 numpy.set_state(arrays)
-            os.chdir(folder)
+            with contextlib.suppress(OSError):  # where it closed whatever is open
+                os.fchdir(folder)
+                os.close(folder)
 
 
 def needs_cuda(error: BaseException) -> str | None:
