@@ -90,9 +90,7 @@ def test_a_model_that_was_changed_since_is_not_sent_in_a_circle(folder: Path, tm
 
 
 @pytest.mark.parametrize("factory", ["growing", "changing"])
-def test_a_factory_that_gives_another_model_each_time_is_told_so(
-    folder: Path, factory: str
-) -> None:
+def test_a_factory_that_gives_another_model_each_time_is_told_so(folder: Path, factory: str) -> None:
     """No profile could know it, so none is recommended."""
     answer("profile", f"mine.py:{factory}", *INPUT, *DEVICE, f"{factory}.json", cwd=folder)
     asked = ("estimate", f"mine.py:{factory}", *INPUT, "--profile", f"{factory}.json")

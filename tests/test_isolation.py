@@ -63,7 +63,8 @@ def refused(*arguments: str, cwd: Path, code: int = 2) -> str:
 
 
 def test_a_model_that_ends_the_program_is_refused(folder: Path) -> None:
-    assert "bad.py:Leaves ends the program (SystemExit: 0); call" in refused("parse", "bad.py:Leaves", *INPUT, cwd=folder)
+    told = refused("parse", "bad.py:Leaves", *INPUT, cwd=folder)
+    assert "bad.py:Leaves ends the program (SystemExit: 0); call the model by itself" in told
     told = refused("profile", "bad.py:exits", *INPUT, "--device", "simulated", "--out", "no.json", cwd=folder)
     assert "bad.py:exits cannot be read: the process that reads it died with exit code 0" in told
     assert not list(folder.glob("no.*"))

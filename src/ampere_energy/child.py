@@ -228,7 +228,7 @@ def die_with_parent() -> None:
 
 def _killed_with_parent() -> bool:
     try:
-        return ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False
 
@@ -253,8 +253,6 @@ def _enter(place: Answer) -> None:
     with contextlib.suppress(OSError):
         os.chdir(place["folder"])
     sys.path += [folder for folder in place["path"] if folder not in sys.path]
-    for name in os.environ.keys() - place["environment"].keys():
-        del os.environ[name]
     os.environ.update(place["environment"])
 
 

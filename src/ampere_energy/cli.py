@@ -67,7 +67,8 @@ def _run(arguments: list[str], debug: bool) -> int:
     except BrokenPipeError:
         return 141
     except SystemExit as error:  # a user's own function, which some commands call in this process
-        return _fail(f"the code that was called ends the program (SystemExit: {error.code}); call it by itself", 2, debug)
+        what = f"the code that was called ends the program (SystemExit: {error.code}); call it by itself"
+        return _fail(what, 2, debug)
     return code if isinstance(code, int) else 0
 
 

@@ -105,7 +105,8 @@ def test_a_worker_forgets_what_a_model_set(tmp_path: Path) -> None:
 def test_a_profile_answers_for_models_with_its_settings_alone(tmp_path: Path) -> None:
     usual, double = spec(), spec((("default_dtype", "float64"),))
     assert not {kind.id for kind in usual.kinds} & {kind.id for kind in double.kinds}
-    of_usual, of_double = (profile(replace(s, widths=(), follows=()), device=SimulatedDevice()) for s in (usual, double))
+    as_they_are = (replace(one, widths=(), follows=()) for one in (usual, double))
+    of_usual, of_double = (profile(one, device=SimulatedDevice()) for one in as_they_are)
     of_double.save(tmp_path / "double.json")
     assert load(tmp_path / "double.json").training == double.training
     assert "torch_settings" not in str(of_usual.plain())

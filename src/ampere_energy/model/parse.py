@@ -30,7 +30,7 @@ Example = torch.Tensor | Sequence[int] | Inputs
 
 
 def parse(model: nn.Module, example: Example, *, training: Training | None = None, name: str = "") -> ModelSpec:
-    """The blocks of a model.
+    """The blocks of a model, which runs in this very process; `model.reading.read` reads one by name, in another.
 
     Args:
         model: the module; it is not changed, and run for real only where its control flow depends on data.
@@ -55,7 +55,7 @@ def parts(whole: Fragment) -> tuple[Block, ...]:
 
 
 def parse_ref(ref: ModelRef) -> ModelSpec:
-    """The blocks of the model a reference names.
+    """The blocks of the model a reference names, which is built and run in this very process.
 
     Where it has widths, it is also recorded at other widths, so that blocks of any sort can follow them. A width
     that changes what the model does, such as a number of layers, is followed by none.
@@ -63,7 +63,8 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     if ref.pruned is not None:
         loaded = load(ref.original)
         found = groups(loaded.module, loaded.inputs)
-        return parse_groups(loaded.module, loaded.inputs, found, ref.widths, training=trained(ref, loaded), name=str(ref))
+        training = trained(ref, loaded)
+        return parse_groups(loaded.module, loaded.inputs, found, ref.widths, training=training, name=str(ref))
     loaded = load(ref)
     tape = record(loaded.module, loaded.inputs, ref.training)
     about = _batch(loaded.inputs, trained(ref, loaded)), str(ref), _unused(loaded.module, tape)

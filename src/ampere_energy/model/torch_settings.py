@@ -105,9 +105,7 @@ _ALL = (
         )
         for device in ("cpu", "cuda")
     ),
-    _flag(
-        "mkldnn.enabled", True, lambda: backends.mkldnn.enabled, lambda on: backends.mkldnn.set_flags(_enabled=on)
-    ),
+    _flag("mkldnn.enabled", True, torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
     _attribute(backends.cudnn, "enabled", True, "cudnn.enabled"),
     _attribute(backends.cudnn, "benchmark", False, "cudnn.benchmark"),
     _attribute(backends.cudnn, "deterministic", False, "cudnn.deterministic"),
@@ -163,6 +161,5 @@ def apply(settings: Settings) -> None:
         try:
             _NAMED[name].write(value)
         except (ValueError, RuntimeError, TypeError, AttributeError) as error:
-            raise RequestError(
-                f"torch's global setting {name} cannot be {value!r} here ({error})", "profile with the torch that ran it"
-            ) from error
+            what = f"torch's global setting {name} cannot be {value!r} here ({error})"
+            raise RequestError(what, "profile with the torch that ran it") from error
