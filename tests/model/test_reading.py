@@ -15,7 +15,7 @@ from ampere_energy.decide.covering import covering
 from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.model import reading
 from ampere_energy.model.parse import parse_ref
-from ampere_energy.model.reading import PATIENCE, listed, read
+from ampere_energy.model.reading import PATIENCE, Listed, apart, listed, read
 from ampere_energy.model.source import ModelRef, instantiate, model_ref
 from ampere_energy.plain import decode, encode
 
@@ -80,6 +80,12 @@ def ref(models: Path, factory: str) -> ModelRef:
     return model_ref(f"{models}:{factory}", input=(2, 8))
 
 
+def test_a_bug_of_ours_is_told_as_one_and_shown_where_it_is_debugged(models: Path) -> None:
+    with pytest.raises(RuntimeError, match="AttributeError: .*no_such_function") as told:
+        apart(Listed, "ampere_energy.model.reading:no_such_function", ref(models, "net"))
+    assert "Traceback" in told.value.__notes__[0]
+
+
 @pytest.mark.parametrize(
     ("factory", "message"),
     [
@@ -111,7 +117,7 @@ def test_a_model_that_hangs_is_given_up(models: Path, monkeypatch: pytest.Monkey
 def test_what_is_read_apart_is_what_is_read_here(models: Path, capfd: pytest.CaptureFixture[str]) -> None:
     here, folder, drawn = parse_ref(ref(models, "net")), Path.cwd(), random.getstate()
     assert read(ref(models, "net")) == here
-    assert decode(reading.Listed, encode(listed(here)), "").spec == here
+    assert decode(Listed, encode(listed(here)), "").spec == here
     assert read(ref(models, "moves")).blocks
     assert read(ref(models, "prints")).blocks == here.blocks
     out, told = capfd.readouterr()

@@ -78,11 +78,12 @@ def test_settings_are_told_put_in_force_and_restored() -> None:
 
 
 def test_blocks_are_trained_with_what_their_model_set() -> None:
-    for settings, dtype in (((("default_dtype", "float64"),), torch.float64), ((), torch.float32)):
+    for settings in ((("anomaly_enabled", "True"), ("float32_matmul_precision", "medium")), ()):
         before = torch_settings.current()
         block = spec(settings).blocks[0]
         step = training_step(alone(block.kind, block.point), torch.device("cpu"), Mode.EAGER)
-        assert {weight.dtype for weight in step.module.parameters()} == {dtype}
+        assert torch_settings.unusual(torch.get_num_threads()) == settings
+        step.run()
         torch_settings.restore(before)
 
 

@@ -40,8 +40,7 @@ def _answer(request: dict[str, Any], usual: torch_settings.Settings) -> dict[str
     except SystemExit as error:
         return told(ModelError(f"{ref} ends the program (SystemExit: {error.code})", "call the model by itself"))
     except Exception as error:  # noqa: BLE001 - a bug of ours, which the parent reports as such
-        traceback.print_exc()
-        return {"unexpected": f"{type(error).__name__}: {error}"}
+        return {"unexpected": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
     except BaseException as error:  # noqa: BLE001 - whatever else the model's own code raises
         return told(ModelError(f"{ref} raised {type(error).__name__}: {error}", "call the model by itself"))
 

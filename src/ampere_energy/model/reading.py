@@ -104,7 +104,9 @@ def apart(returns: type[T], function: str, ref: ModelRef, *more: Any) -> T:
     if (failed := as_error(answer)) is not None:
         raise failed
     if "unexpected" in answer:
-        raise RuntimeError(f"{answer['unexpected']} (in reading {ref})")
+        bug = RuntimeError(f"{answer['unexpected']} (in reading {ref})")
+        bug.add_note(str(answer["trace"]))
+        raise bug
     return decode(returns, answer["found"], f"what was read of {ref}")
 
 
