@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,9 +56,11 @@ def deterministic():
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.mkldnn.set_flags(False)
     torch.backends.cudnn.benchmark = True
-    torch.set_num_threads(3)
     torch.set_float32_matmul_precision("medium")
     torch.set_flush_denormal(True)
+    return net()
+def threads():
+    torch.set_num_threads(3)
     return net()
 def without_gradients():
     torch.set_grad_enabled(False)
@@ -146,7 +149,9 @@ def test_a_factory_draws_the_same_each_time_and_nobody_elses_numbers(models: Pat
     assert read(one).blocks[0].kind.fixed == width
 
 
-def test_torchs_global_settings_are_those_of_the_model_that_set_them(models: Path) -> None:
+def test_torchs_global_settings_are_those_of_the_model_that_set_them(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     usual = read(ref(models, "net"))
     assert usual.training.torch_settings == ()
     assert "torch_settings" not in encode(usual.training)  # so that kinds are called as before
@@ -159,10 +164,11 @@ def test_torchs_global_settings_are_those_of_the_model_that_set_them(models: Pat
         "deterministic_debug_mode": "1",
         "mkldnn.enabled": "False",
         "cudnn.benchmark": "True",
-        "num_threads": "3",
         "float32_matmul_precision": "medium",
         "flush_denormal": "True",
     }
+    assert read(ref(models, "threads")) == replace(usual, name=str(ref(models, "threads")))
+    assert "bad.py:threads sets 3 threads of torch; on a processor, profile it with --threads 3" in capsys.readouterr().err
     with pytest.raises(ModelError, match="switches gradients off; leave out"):
         read(ref(models, "without_gradients"))
     assert read(ref(models, "net")) == usual

@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import typing
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -173,8 +174,7 @@ def load(ref: ModelRef) -> Loaded:
 
     if ref.pruned is not None:
         return _pruned(ref)
-    threads = torch.get_num_threads()
-    made = _made(ref)
+    made = _on_as_many_threads(ref)
     module, own = made if isinstance(made, tuple) else (made, None)
     if not torch.is_grad_enabled():
         torch.set_grad_enabled(True)
@@ -200,7 +200,7 @@ def load(ref: ModelRef) -> Loaded:
             inputs = own if isinstance(own, (tuple, Mapping)) else (own,)
     if not all(isinstance(t, torch.Tensor) for t in (inputs.values() if isinstance(inputs, Mapping) else inputs)):
         raise ModelError(f"{ref.source} gives inputs that are not tensors", "return (model, (tensor, …)) or a dict")
-    return Loaded(module, inputs, unusual(threads, ref.training.precision))
+    return Loaded(module, inputs, unusual(ref.training.precision))
 
 
 def _check_size(shape: Sequence[int]) -> None:
@@ -246,6 +246,19 @@ def _tensor(spec: InputSpec, module: nn.Module) -> torch.Tensor:
         return mask(spec.shape)
     tables = [m.num_embeddings for m in module.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))]
     return torch.randint(spec.high or min(tables, default=2), spec.shape, dtype=dtype)
+
+
+def _on_as_many_threads(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
+    """What the factory gives; how many threads torch has is the device's, whatever the model's code sets."""
+    import torch
+
+    threads = torch.get_num_threads()
+    made = _made(ref)
+    if (own := torch.get_num_threads()) != threads:
+        torch.set_num_threads(threads)
+        many = f"{own} thread{'s' if own > 1 else ''}"
+        warnings.warn(f"{ref.source} sets {many} of torch; on a processor, profile it with --threads {own}", stacklevel=2)
+    return made
 
 
 def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:

@@ -27,7 +27,7 @@ class _Setting:
     """One of them.
 
     Attributes:
-        usual: torch's own value; empty where it depends on the machine.
+        usual: torch's own value; of the number of threads, which depends on the machine, empty.
         read: raises `AttributeError` where this torch does not have it.
         costs: whether it changes what a step costs.
     """
@@ -80,7 +80,13 @@ _ALL = (
         lambda text: torch.set_default_device(None if text == "cpu" else text),
         costs=False,  # the model is moved to where it trains
     ),
-    _Setting("num_threads", "", torch.get_num_threads, lambda text: torch.set_num_threads(int(text))),
+    _Setting(
+        "num_threads",
+        "",
+        torch.get_num_threads,
+        lambda text: torch.set_num_threads(int(text)),
+        costs=False,  # that is, it is the device's
+    ),
     _flag("grad_enabled", True, torch.is_grad_enabled, torch._C._set_grad_enabled),
     _flag(
         "anomaly_enabled",
@@ -140,14 +146,13 @@ def restore(settings: Settings) -> None:
             _NAMED[name].write(value)
 
 
-def unusual(threads: int, precision: Precision = Precision.FP32) -> Settings:
+def unusual(precision: Precision = Precision.FP32) -> Settings:
     """The settings in force that change what a step costs and differ from torch's own.
 
     Args:
-        threads: the usual number.
         precision: what the model is asked to compute in, which sets some of them anyhow.
     """
-    usual = {setting.name: setting.usual for setting in _ALL if setting.costs} | {"num_threads": str(threads)}
+    usual = {setting.name: setting.usual for setting in _ALL if setting.costs}
     if precision is Precision.TF32:
         usual["float32_matmul_precision"] = "high"
     return tuple((name, value) for name, value in current() if name in usual and value != usual[name])
