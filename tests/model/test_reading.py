@@ -84,7 +84,7 @@ def ref(models: Path, factory: str) -> ModelRef:
 
 
 def test_a_bug_of_ours_is_told_as_one_and_shown_where_it_is_debugged(models: Path) -> None:
-    with pytest.raises(RuntimeError, match="AttributeError: .*no_such_function") as told:
+    with pytest.raises(RuntimeError, match=r"AttributeError: .*no_such_function") as told:
         apart(Listed, "ampere_energy.model.reading:no_such_function", ref(models, "net"))
     assert "Traceback" in told.value.__notes__[0]
 
@@ -168,7 +168,8 @@ def test_torchs_global_settings_are_those_of_the_model_that_set_them(
         "flush_denormal": "True",
     }
     assert read(ref(models, "threads")) == replace(usual, name=str(ref(models, "threads")))
-    assert "bad.py:threads sets 3 threads of torch; on a processor, profile it with --threads 3" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "bad.py:threads sets torch's threads to 3; on a processor, profile it with --threads 3" in told
     with pytest.raises(ModelError, match="switches gradients off; leave out"):
         read(ref(models, "without_gradients"))
     assert read(ref(models, "net")) == usual

@@ -256,8 +256,8 @@ def _on_as_many_threads(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
     made = _made(ref)
     if (own := torch.get_num_threads()) != threads:
         torch.set_num_threads(threads)
-        many = f"{own} thread{'s' if own > 1 else ''}"
-        warnings.warn(f"{ref.source} sets {many} of torch; on a processor, profile it with --threads {own}", stacklevel=2)
+        what = f"{ref.source} sets torch's threads to {own}"
+        warnings.warn(f"{what}; on a processor, profile it with --threads {own}", stacklevel=2)
     return made
 
 
