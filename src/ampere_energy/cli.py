@@ -1,59 +1,23 @@
-"""The `ampere` command: its global options, its errors and its exit codes."""
+"""The `ampere` command: its errors, its exit codes, and Ctrl-C from the first moment on.
+
+Little is imported before `main` runs, so that whoever stops the command while it starts is told so in one line.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import signal
 import sys
+import threading
+import traceback
 import warnings
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
-import typer
-
-from ampere_energy import __version__
-from ampere_energy.commands.estimating import estimate
-from ampere_energy.commands.evaluating import evaluate
-from ampere_energy.commands.looking import devices, merge, models, parse, profiles, report
-from ampere_energy.commands.measuring import measure
-from ampere_energy.commands.output import complain, drop_output, err, use_any_encoding, written_out
-from ampere_energy.commands.profiling import INTERRUPTED, profile
-from ampere_energy.commands.pruning import prune
-from ampere_energy.commands.searching import search
 from ampere_energy.errors import AmpereError, DeviceError
 
-app = typer.Typer(
-    help="What training a neural network on a device will cost, in joules, seconds and battery, before you run it.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-UsageError: Any = typer.BadParameter.__mro__[1]  # typer carries a click of its own and does not name this one
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        print(f"ampere {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    """`main` accepts `--debug` anywhere on the line."""
-
-
-of_profiles = typer.Typer(rich_markup_mode=None)
-of_profiles.callback(invoke_without_command=True)(profiles)
-of_profiles.command()(merge)
-for command in (models, devices, parse, profile, estimate, measure, evaluate, search, prune, report):
-    app.command()(command)
-app.add_typer(of_profiles, name="profiles")
-
-
+INTERRUPTED = 130
+"""The exit code of what was stopped by hand."""
 READER_LEFT = 141
 """The exit code where what reads the output went away, as a shell says of such a program."""
 REPORT = "an error of AMPERE: run again with --debug and report it where you have AMPERE from"
@@ -67,38 +31,68 @@ _GOES_ON = {
 def main() -> NoReturn:
     """Runs the command; errors are one line on standard error, with the documented exit code."""
     debug = "--debug" in sys.argv
-    arguments = _vary_alone([a for a in sys.argv[1:] if a != "--debug"]) or ["--help"]
+    arguments = [a for a in sys.argv[1:] if a != "--debug"] or ["--help"]
+    stopped: list[int] = []
+
+    def stop(number: int, _: Any) -> NoReturn:
+        stopped.append(number)
+        raise KeyboardInterrupt
+
+    usual = threading.current_thread() is threading.main_thread()
+    usual = usual and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    try:
+        if usual:
+            signal.signal(signal.SIGINT, stop)
+        code = _run(_vary_alone(arguments), debug)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said in one line
+        what = f"unexpected {type(error).__name__}: {error} ({REPORT})"
+        # A library may make an error of its own of Ctrl-C.
+        code = INTERRUPTED if stopped else _fail(what, AmpereError.exit_code, debug)
+    finally:
+        if usual:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if code == INTERRUPTED:
+        _fail(f"interrupted{_GOES_ON.get(arguments[0], '')}", code, debug=False)
+    sys.exit(code)
+
+
+def _run(arguments: list[str], debug: bool) -> int:
+    """The command's exit code; what is wrong was said."""
     warnings.showwarning = _one_line_warning
+    from ampere_energy.commands.app import UsageError, app
+    from ampere_energy.commands.output import drop_output, use_any_encoding, written_out
+
     use_any_encoding()
     try:
         code = app(args=arguments, prog_name="ampere", standalone_mode=False)
         written_out()
-        if code == INTERRUPTED:
-            _fail(f"interrupted{_GOES_ON.get(arguments[0], '')}", code, debug=False)
     except AmpereError as error:
-        code = _fail(str(error), error.exit_code, debug)
+        return _fail(str(error), error.exit_code, debug)
     except UsageError as error:
-        code = _fail(_with_remedy(error, arguments), 2, debug)
+        return _fail(_with_remedy(error, arguments), 2, debug)
     except BrokenPipeError:
         drop_output()
-        code = READER_LEFT
-    except SystemExit as left:  # how typer ends where its reader left
-        if not isinstance(left.__context__, BrokenPipeError):
-            raise
-        code = READER_LEFT
+        return READER_LEFT
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # how typer ends where its reader left
+            return READER_LEFT
+        # A user's own function, which some commands call in this process.
+        what = f"the code that was called ends the program (SystemExit: {error.code}); call it by itself"
+        return _fail(what, 2, debug)
     except OSError as error:
-        code = _fail(*_of_file(error), debug)
+        return _fail(*_of_file(error), debug)
     except MemoryError:
-        code = _fail(
-            "out of memory; give a smaller batch or model, or end other programs", DeviceError.exit_code, debug
-        )
-    except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said in one line
-        code = _fail(f"unexpected {type(error).__name__}: {error} ({REPORT})", AmpereError.exit_code, debug)
-    sys.exit(code if isinstance(code, int) else 0)
+        what = "out of memory; give a smaller batch or model, or end other programs"
+        return _fail(what, DeviceError.exit_code, debug)
+    return code if isinstance(code, int) else 0
 
 
 def _of_file(error: OSError) -> tuple[str, int]:
     """What a file, a folder or the output refused, and the exit code."""
+    from ampere_energy.commands.output import drop_output
+
     drop_output()
     what = f"{error.filename} cannot be used" if error.filename else "a file or the output cannot be read or written"
     return f"{what} ({error.strerror or error}); see to its folder and the space left, or name another", 2
@@ -122,12 +116,16 @@ def _with_remedy(error: Any, arguments: list[str]) -> str:
 
 
 def _fail(message: str, code: int, debug: bool) -> int:
+    from ampere_energy.commands.output import complain
+
     with contextlib.suppress(OSError):  # what is said here is said twice at most, and never fails
         if debug:
-            err.print_exception()
+            traceback.print_exc()
     complain(message)
     return code
 
 
 def _one_line_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    from ampere_energy.commands.output import complain
+
     complain(f"warning: {message}")

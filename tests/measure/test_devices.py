@@ -40,6 +40,9 @@ class Explodes(nn.Module):
         self.fc = nn.Linear(3, 2)
     def forward(self, x):
         raise RuntimeError("out of memory, say")
+class Leaves(Explodes):
+    def forward(self, x):
+        raise SystemExit(0)
 def raises(): raise ValueError("no")
 class Holds(nn.Sequential):
     def __init__(self):
@@ -106,6 +109,7 @@ def test_recorded_pieces_are_really_trained(device: LocalDevice) -> None:
         ("kills_itself", "worker died by signal 9", True),
         ("hangs", "no answer within 3 s", True),
         ("Explodes", "out of memory, say", False),
+        ("Leaves", "SystemExit: 0", False),
     ],
 )
 def test_what_cannot_run_is_infeasible_and_the_next_one_runs(

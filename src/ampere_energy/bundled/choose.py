@@ -13,7 +13,7 @@ from ampere_energy.fit.physics import TILE_STEP
 from ampere_energy.fit.profile import Profile
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.source import ModelRef, model_ref
-from ampere_energy.model.training import Mode
+from ampere_energy.model.training import Mode, set_to
 from ampere_energy.model.zoo.families import FAMILIES
 from ampere_energy.predict.batches import bridged
 from ampere_energy.predict.nearest import Candidate, Read, covered, nearest, read_there
@@ -85,6 +85,12 @@ def choose(
             return choice
         if fewest is None or lacking < fewest[0]:
             fewest = lacking, choice
+    if sets := next((spec.training.torch_settings for spec in specs.values() if spec.training.torch_settings), ()):
+        raise CoverageError(
+            f"nothing in {bundle} covers {ref}, whose code sets torch's {set_to(sets)}",
+            "its profiles were made with torch's own settings: leave these out, or make your own profile with "
+            "ampere profile",
+        )
     questions = _questions(ref, [one for _, one in asked], mode_given)
     if approximate:
         for one in questions:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -66,10 +65,10 @@ def covering_command(ref: ModelRef, axes: Sequence[Axis], learnt: Profile, profi
 
 def spec_of(ref: ModelRef) -> ModelSpec:
     """The model's blocks."""
-    from ampere_energy.model.parse import parse_ref
+    from ampere_energy.model.reading import read
 
-    with contextlib.redirect_stdout(sys.stderr), err.status(f"reading {ref}"):
-        return parse_ref(ref)  # what a user's model prints must not end up in our JSON
+    with err.status(f"reading {ref}"):
+        return read(ref)
 
 
 def spec_for(ref: ModelRef, learnt: Profile) -> ModelSpec:
@@ -88,11 +87,11 @@ def spec_for(ref: ModelRef, learnt: Profile) -> ModelSpec:
 
 def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[WidthRange]]:
     """The model by its groups of channels, with the widths to cover so that it can be pruned."""
-    from ampere_energy.decide.channels import prunable
+    from ampere_energy.decide.covering import covering
 
-    with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}"):
-        space = prunable(ref)
-    return space.ref_of(space.spec.widths) or ref, space.spec, space.ranges(step)
+    with err.status(f"following the channels of {ref}"):
+        found = covering(ref, step)
+    return found.ref, found.spec, list(found.ranges)
 
 
 def chosen_from(bundle: str, ref: ModelRef, input_given: bool, asked: Given, approximate: bool = False) -> Choice:
@@ -137,12 +136,16 @@ def device_of(name: str, meter: str, watts_per_core: float | None, threads: int 
     """The device, opened, with the meter to read."""
     from ampere_energy.measure.devices import open_device
     from ampere_energy.measure.meters.cputime import CpuTimeMeter
+    from ampere_energy.model.reading import stop
 
     if watts_per_core is not None:
         if meter:
             raise RequestError(f"--meter {meter} with --watts-per-core", "a model needs no meter: give one of them")
         meter = f"cputime:{CpuTimeMeter(watts_per_core).watts_per_core:g}"  # the meter itself refuses bad watts
-    return contextlib.closing(open_device(name, meter=meter or None, threads=threads))
+    opened = open_device(name, meter=meter or None, threads=threads)
+    if not name.startswith("simulated"):  # which reads models itself
+        stop()
+    return contextlib.closing(opened)
 
 
 def busy_words(device: str, threads: int | None = None) -> str | None:

@@ -72,6 +72,9 @@ def estimate(
     flags = {"clip_gradients": clip_gradients, "scheduler": scheduler, "sync_each_step": sync_each_step}
     asked = given(optimizer, mode, precision, channels_last, accumulate, **flags)
     ref = ref_of(model, input, widths, asked.usual)
+    from ampere_energy.model.reading import start
+
+    start(ref.source)  # while the rest is imported
     from ampere_energy.predict.batches import bridged
     from ampere_energy.predict.estimate import estimate as predict
     from ampere_energy.predict.nearest import read_there
@@ -130,9 +133,11 @@ def _refined(ref: ModelRef, spec: ModelSpec, profile: str, target: float, wait: 
     from ampere_energy.fit.additions import caught_up
     from ampere_energy.fit.campaign import refine
     from ampere_energy.measure.devices import reopen
+    from ampere_energy.model.reading import stop
     from ampere_energy.show.units import percent
 
     path = existing_path(profile)
+    stop()  # what trains now wants the memory
     with profile_held(profile, wait), contextlib.ExitStack() as opening:
         learnt = load_profile(profile)  # as it is now that nobody else changes it
         device = opening.enter_context(contextlib.closing(reopen(learnt.device, learnt.meter)))

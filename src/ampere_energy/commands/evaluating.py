@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -219,7 +218,7 @@ def _drawn(
     if not axes:
         family = FAMILIES[whole.source].aligned(width_step)
         return [replace(whole, widths=widths) for widths in family.sample(models, seed)], None
-    with err.status(f"reading {whole.source}"), contextlib.redirect_stdout(sys.stderr):
+    with err.status(f"reading {whole.source}"):
         space = space_of(whole.source, [learnt], axes=axes, example=whole)
     members = space.sample(models, seed)
     return members, [space.spec(member) for member in members]
@@ -228,11 +227,13 @@ def _drawn(
 def _tried(members: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learnt: Profile, level: float) -> Trials:
     """A profile tried on members that are measured now."""
     from ampere_energy.measure.devices import reopen
+    from ampere_energy.model.reading import stop
     from ampere_energy.predict.evaluate import evaluate as run
 
     if busy := busy_words(learnt.device.name):
         say(busy)
     count = len(members)
+    stop()  # what trains now wants the memory
     with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status(f"measuring {count}") as status:
 
         def observe(done: int) -> None:

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,20 @@ def complain(message: str) -> None:
 def say(message: str) -> None:
     """Tells a line that is not the result."""
     err.print(message, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """While a user's code runs in this process, what it prints goes to standard error, by whatever way it prints."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def show(as_json: bool, data: Callable[[], Any], table: Callable[[], Any]) -> None:

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from ampere_energy.model.structures import Axis, Structure
     from ampere_energy.model.variants import WidthRange
 
-INTERRUPTED = 130
-"""The exit code of what was stopped by hand."""
 _USELESS = 0.3
 """A profile whose own measurements are so far off their predictions tells little."""
 
@@ -112,6 +110,9 @@ def profile(
         raise RequestError("--prunable with --vary", "give one of them")
     path = profile_path(name or default_name(model, device))
     log = log_of(path)
+    from ampere_energy.model.reading import start
+
+    start(ref.source)  # while the rest is imported
     from ampere_energy.fit.campaign import profile as run_campaign
     from ampere_energy.fit.profile import Quantity
     from ampere_energy.fit.rules import PRECISE, Rule, Rules, Status
@@ -190,7 +191,7 @@ def profile(
         say(f"left out, since each attempt to measure it failed: {skipped[0]}{others}")
     if not learnt.complete:
         say("the profile is partial: finish it by the same command with --resume")
-        raise typer.Exit(DeviceError.exit_code if skipped else INTERRUPTED)
+        raise typer.Exit(DeviceError.exit_code if skipped else 130)  # 130: as what was stopped by hand
 
 
 def _structures(ref: ModelRef, axes: Sequence[Axis]) -> list[Structure]:

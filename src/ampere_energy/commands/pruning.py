@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -41,7 +40,7 @@ from ampere_energy.commands.options import (
     Watts,
     Widths,
 )
-from ampere_energy.commands.output import err, say, show
+from ampere_energy.commands.output import aside, err, say, show
 from ampere_energy.commands.settings import as_profiled, given, mending
 from ampere_energy.errors import CoverageError, RequestError
 
@@ -152,7 +151,7 @@ def prune(
     from ampere_energy.show.pruning import prune_json, prune_table, reward_words
 
     step = favourable(learnt) if step is None else step
-    with contextlib.redirect_stdout(sys.stderr), err.status(f"following the channels of {ref}") as status:
+    with aside(), err.status(f"following the channels of {ref}") as status:
         try:
             space = channels_of(ref, None, learnt)
             if all(len(ladder) == 1 for ladder in space.ladders(learnt, 1)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +22,7 @@ from ampere_energy.commands.options import (
     Vary,
     WidthStep,
 )
-from ampere_energy.commands.output import err, say, show, write
+from ampere_energy.commands.output import aside, err, say, show, write
 from ampere_energy.commands.settings import agreeing, as_profiled, given
 from ampere_energy.errors import CoverageError, RequestError
 
@@ -105,7 +103,8 @@ def search(
     from ampere_energy.show.progress import counting
     from ampere_energy.show.search import descent_json, descent_table, found_json, found_plot, found_table
 
-    score = find(objective, "function") if ":" in objective else objective
+    with aside():
+        score = find(objective, "function") if ":" in objective else objective
     axes, ranges = axes_of(model, vary or (), widths, width_step), width_ranges(widths)
     largest = spelt([axis.values[-1] for axis in axes] or [r.high for r in ranges], [axis.name for axis in axes])
     asked = given(optimizer, mode, precision, channels_last, accumulate)
@@ -121,7 +120,7 @@ def search(
         else:
             learnt.append(load_profile(name))
             agreeing(learnt[-1], asked)
-    with err.status(f"reading {model}"), contextlib.redirect_stdout(sys.stderr):
+    with err.status(f"reading {model}"):
         like = example if input_given else None
         try:
             space = space_of(
@@ -134,7 +133,7 @@ def search(
             raise CoverageError(error.what, f"run {covering_command(whole, axes, learnt[0], profile[0])}") from error
     if gradient:
         budget_j = allowed.value if allowed else None
-        with counting(err, "structures") as observe:
+        with counting(err, "structures") as observe, aside():
             ended = descend(space, score, budget_j=budget_j, at_least=at_least, seed=seed, observe=observe)
         show(
             as_json,
@@ -142,7 +141,7 @@ def search(
             lambda: descent_table(ended, space, objective),
         )
         return
-    with counting(err, "members tried") as observe:
+    with counting(err, "members tried") as observe, aside():
         found = run(
             space,
             score,

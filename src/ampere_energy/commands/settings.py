@@ -57,7 +57,8 @@ def as_profiled(ref: ModelRef, learnt: Profile, input_given: bool, asked: Given)
     """The model trained as a profile of one's own was made where nothing else is given; a family at its batch."""
     from ampere_energy.model.zoo.families import FAMILIES
 
-    ref = replace(ref, training=asked.over(replace(learnt.training, batch=ref.training.batch)))
+    made = replace(learnt.training, batch=ref.training.batch, torch_settings=())  # which its own code sets
+    ref = replace(ref, training=asked.over(made))
     return ref if input_given or ref.source not in FAMILIES else ref.at_batch(learnt.training.batch)
 
 
@@ -79,9 +80,9 @@ def mending(ref: ModelRef, asked: Training, made: Training) -> str:
         asked: its settings; the batch is that of its input, which a factory may tell itself.
         made: the profile's.
     """
-    from ampere_energy.predict.lacking import option
+    from ampere_energy.predict.lacking import OPTIONS, option
 
-    names = [name for name in vars(made) if name != "batch" and _differs(name, asked, made)]
+    names = [name for name in vars(made) if name in OPTIONS and name != "batch" and _differs(name, asked, made)]
     words = [option(name, made) for name in names]
     if asked.batch != made.batch:
         if not (ref.input or ref.inputs):

@@ -18,7 +18,7 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.groups import Group, Kept, groups, recurrent
 from ampere_energy.model.objective import Inputs
-from ampere_energy.model.parse import Example, as_inputs, parse_groups, parse_ref
+from ampere_energy.model.parse import Example, as_inputs, parse_groups, parse_ref, trained
 from ampere_energy.model.source import Loaded, ModelRef, load
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange, block_points
@@ -131,7 +131,7 @@ def prunable(model: nn.Module | ModelRef, example: Example | None = None, traini
     loaded = load(ref) if ref is not None else _given(model, example)
     name = str(ref) if ref is not None else type(loaded.module).__name__
     found = _groups(loaded, name)
-    settings = ref.training if ref is not None else training
+    settings = trained(ref, loaded) if ref is not None else training
     spec = parse_groups(loaded.module, loaded.inputs, found, training=settings, name=name)
     free = {width for followed in spec.follows for width, _ in followed}
     follows = tuple((place, 1) if place in free else None for place in range(len(found)))

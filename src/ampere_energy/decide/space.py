@@ -22,7 +22,7 @@ from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.profile import Profile
 from ampere_energy.model.blocks import AnyKind, ModelSpec, Point
-from ampere_energy.model.parse import parse_ref
+from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import Axis, varied
 from ampere_energy.model.training import Training
@@ -244,9 +244,9 @@ def _of_arguments(
     found = set()
     for profile in profiles:
         ref = _member(source, (), profile.training, example)
-        built = varied(ref, axes, parse_ref)
+        built = varied(ref, axes, read)
         names, largest = tuple(axis.name for axis in built.axes), tuple(axis.values[-1] for axis in built.axes)
-        settings[profile.training] = Setting(replace(ref, names=names, widths=largest), profile, built.specs)
+        settings[ref.training] = Setting(replace(ref, names=names, widths=largest), profile, built.specs)
         found.add((built.axes, built.counts))
     if len(found) > 1:
         raise RequestError(f"arguments of {source} that are widths at one profile only", "search with one --profile")
@@ -265,10 +265,10 @@ def _of_widths(
     for profile in profiles:
         ref = _member(source, tuple(r.high for r in allowed), profile.training, example)
         specs = {
-            layers: parse_ref(replace(ref, widths=(*layers, *ref.widths[counts:])))
+            layers: read(replace(ref, widths=(*layers, *ref.widths[counts:])))
             for layers in itertools.product(*map(_values, allowed[:counts]))
         }
-        settings[profile.training] = Setting(ref, profile, specs)
+        settings[ref.training] = Setting(ref, profile, specs)
     if not ranges:
         allowed = _covered(allowed, settings)
         settings = {training: _up_to(allowed, counts, setting) for training, setting in settings.items()}

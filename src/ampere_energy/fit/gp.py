@@ -27,14 +27,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ampere_energy.errors import AmpereError
 
-Tensor = torch.Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Array = np.ndarray
 _ROOT5 = math.sqrt(5.0)
 
@@ -86,7 +88,7 @@ _STARTS = ((0.3, 1.0, 1e-2), (1.0, 1.0, 1e-4), (3.0, 3.0, 1e-3))
 def matern52(a: Tensor, b: Tensor, lengthscales: Tensor) -> Tensor:
     """Correlation between rows of `a` (n, d) and `b` (m, d): shape (n, m)."""
     r = _ROOT5 * _distance(a, b, lengthscales)
-    return (1 + r + r * r / 3) * torch.exp(-r)
+    return (1 + r + r * r / 3) * (-r).exp()
 
 
 def _distance(a: Tensor, b: Tensor, lengthscales: Tensor) -> Tensor:
@@ -106,16 +108,16 @@ class GaussianProcess:
 
     @cached_property
     def _lengthscales(self) -> Tensor:
-        return torch.tensor(self.hyper.lengthscales, dtype=torch.float64)
+        return self.x.new_tensor(self.hyper.lengthscales)
 
     @cached_property
     def _cholesky(self) -> Tensor:
         k = self.hyper.outputscale * matern52(self.x, self.x, self._lengthscales)
-        return _cholesky(k + torch.diag(self.known_noise + self.hyper.noise))
+        return _cholesky(k + (self.known_noise + self.hyper.noise).diag())
 
     @cached_property
     def _alpha(self) -> Tensor:
-        return torch.cholesky_solve((self.y - self.hyper.mean)[:, None], self._cholesky)[:, 0]
+        return (self.y - self.hyper.mean)[:, None].cholesky_solve(self._cholesky)[:, 0]
 
     def log_likelihood(self) -> float:
         """log p(y), the marginal likelihood."""
@@ -139,6 +141,8 @@ class GaussianProcess:
 
     def _explained(self, x: Tensor) -> Tensor:
         """L⁻¹ k(X, x): its squares sum to the variance that the observations take away."""
+        import torch
+
         half: Tensor = torch.linalg.solve_triangular(self._cholesky, self._cross(x).T, upper=False)
         return half
 
@@ -147,6 +151,8 @@ class GaussianProcess:
 
 
 def _cholesky(matrix: Tensor) -> Tensor:
+    import torch
+
     factor: Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
     if int(info):
@@ -173,7 +179,7 @@ def fit(
         start: hyperparameters of an earlier fit, to climb from once instead.
     """
     with _one_thread():
-        known = torch.zeros_like(y) if known_noise is None else known_noise
+        known = y.new_zeros(len(y)) if known_noise is None else known_noise
         mean = float(y.mean())
         scale = float(y.std()) if len(y) > 1 else 0.0
         if scale <= 1e-9 * abs(mean):
@@ -193,6 +199,8 @@ def fit(
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Small matrices on one thread: torch's and scipy's thread pools otherwise wait for each other (10× and more)."""
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from ampere_energy import files
 from ampere_energy.errors import AmpereError, FileError, RequestError
@@ -25,6 +24,9 @@ from ampere_energy.model.blocks import Kind, ModelSpec, Point
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Domain
 from ampere_energy.plain import decode, encode, later
+
+if TYPE_CHECKING:
+    import torch
 
 MOST_POINTS = 2048
 """Of one kind, and observations of a joint fit: matrices of their square must fit into memory."""
@@ -96,6 +98,8 @@ class KindFit:
 
 def to_unit(domain: Domain, points: Sequence[Point]) -> torch.Tensor:
     """Points scaled to the unit box of a domain: shape (n, d)."""
+    import torch
+
     low = torch.tensor([r.low for r in domain], dtype=torch.float64)
     span = torch.tensor([max(1, r.high - r.low) for r in domain], dtype=torch.float64)
     return (torch.tensor(points, dtype=torch.float64) - low) / span
@@ -115,6 +119,8 @@ def learn(
 
 
 def _vector(values: Sequence[float]) -> torch.Tensor:
+    import torch
+
     return torch.tensor(values, dtype=torch.float64)
 
 

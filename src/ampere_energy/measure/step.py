@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from ampere_energy.measure.measurement import Workload
 from ampere_energy.measure.memory import hand_back_much
+from ampere_energy.model import torch_settings
 from ampere_energy.model.blocks import Block, Fragment, Kind, Role
 from ampere_energy.model.build import build
 from ampere_energy.model.layers import LOSSES
@@ -92,6 +93,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode, *, captu
     torch.manual_seed(0)
     training = workload.training
     torch.set_float32_matmul_precision("high" if training.precision is Precision.TF32 else "highest")
+    torch_settings.apply(training.torch_settings)
     with _precision(training, device):
         parts = [_compact(part) if _channels_last(part, training, mode) else part for part in _parts(workload, device)]
     ready: list[Ready | None] = [None] * len(parts)

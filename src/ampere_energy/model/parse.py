@@ -18,7 +18,7 @@ from ampere_energy.model.pieces import Piece, cut, entire, extract, finer, tape_
 from ampere_energy.model.program import MATRIX, Program, Source, Tape, settled
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
-from ampere_energy.model.source import ModelRef, load
+from ampere_energy.model.source import Loaded, ModelRef, load
 from ampere_energy.model.templates import MOST_AXES, Moves, template
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange
@@ -30,7 +30,7 @@ Example = torch.Tensor | Sequence[int] | Inputs
 
 
 def parse(model: nn.Module, example: Example, *, training: Training | None = None, name: str = "") -> ModelSpec:
-    """The blocks of a model.
+    """The blocks of a model, which runs in this very process; `model.reading.read` reads one by name, in another.
 
     Args:
         model: the module; it is not changed, and run for real only where its control flow depends on data.
@@ -55,7 +55,7 @@ def parts(whole: Fragment) -> tuple[Block, ...]:
 
 
 def parse_ref(ref: ModelRef) -> ModelSpec:
-    """The blocks of the model a reference names.
+    """The blocks of the model a reference names, which is built and run in this very process.
 
     Where it has widths, it is also recorded at other widths, so that blocks of any sort can follow them. A width
     that changes what the model does, such as a number of layers, is followed by none.
@@ -63,10 +63,11 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     if ref.pruned is not None:
         loaded = load(ref.original)
         found = groups(loaded.module, loaded.inputs)
-        return parse_groups(loaded.module, loaded.inputs, found, ref.widths, training=ref.training, name=str(ref))
+        training = trained(ref, loaded)
+        return parse_groups(loaded.module, loaded.inputs, found, ref.widths, training=training, name=str(ref))
     loaded = load(ref)
     tape = record(loaded.module, loaded.inputs, ref.training)
-    about = _batch(loaded.inputs, ref.training), str(ref), _unused(loaded.module, tape)
+    about = _batch(loaded.inputs, trained(ref, loaded)), str(ref), _unused(loaded.module, tape)
     spec = _chained(_assemble(tape, cut(tape), *about))
     if spec.widths == ref.widths or not ref.widths:
         return spec
@@ -84,6 +85,11 @@ def parse_ref(ref: ModelRef) -> ModelSpec:
     pieces = cut(tape)
     columns = [extract(sibling, pieces) for sibling in (*single, together) if sibling is not None]
     return replace(_assemble(tape, pieces, *about, columns, moves), widths=ref.widths)
+
+
+def trained(ref: ModelRef, loaded: Loaded) -> Training:
+    """How a model is trained, with torch's global settings that its own code sets."""
+    return replace(ref.training, torch_settings=loaded.torch_settings)
 
 
 def parse_groups(

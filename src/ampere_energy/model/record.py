@@ -36,7 +36,7 @@ from ampere_energy.model.program import (
     read_values,
     settled,
 )
-from ampere_energy.model.source import needs_cuda
+from ampere_energy.model.source import needs_cuda, repeatable
 from ampere_energy.model.training import Mode, Precision, Training
 
 _CONVERSIONS = {
@@ -482,7 +482,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
     """Buffers and random numbers as they were, after a real run."""
     kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), repeatable():
             yield
     finally:
         with torch.no_grad():

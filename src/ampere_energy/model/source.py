@@ -5,15 +5,18 @@ A `ModelRef` travels to a worker process as JSON and is turned into a module the
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
 import inspect
 import math
 import os
+import random
 import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,7 +132,9 @@ def model_ref(
         raise RequestError(f"--input {','.join(map(str, input))}", "give positive sizes, batch first: 32,3,64,64")
     if ":" not in source:
         if source.endswith(".py"):
-            raise RequestError(f"{source} names no factory", _defined(_from_file(source), f"{source}:NAME"))
+            from ampere_energy.model.reading import factories
+
+            raise RequestError(f"{source} names no factory", factories(source))
         known = family(source)
         source = known.name
         widths = known.check(widths) if widths else known.largest
@@ -142,29 +147,42 @@ def model_ref(
     batch = input[0] if input else inputs[0].shape[0] if inputs else None
     if names and (":" not in source or len(names) != len(widths)):
         raise RequestError(f"arguments called {', '.join(names)}", "name the whole-number arguments of a factory")
-    training = replace(training, batch=batch) if batch else training
+    # torch's global settings are the model's own code's, and known when that has run.
+    training = replace(training, batch=batch or training.batch, torch_settings=())
     return ModelRef(source, widths, input, training, inputs, step=step, names=names)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to be looked at or trained: the module, freshly built, and inputs for it."""
+    """A model ready to be looked at or trained.
+
+    Attributes:
+        module: freshly built.
+        inputs: for its forward.
+        torch_settings: torch's global settings that its code has set.
+    """
 
     module: nn.Module
     inputs: Inputs
+    torch_settings: tuple[tuple[str, str], ...] = ()
 
 
 def load(ref: ModelRef) -> Loaded:
     """The module a reference names, with inputs: the factory's own, or random ones of the shapes given."""
     import torch
 
+    from ampere_energy.model.torch_settings import unusual
+
     for shape in (ref.input, *(spec.shape for spec in ref.inputs)):
         _check_size(shape)
 
     if ref.pruned is not None:
         return _pruned(ref)
-    made = _made(ref)
+    made = _on_as_many_threads(ref)
     module, own = made if isinstance(made, tuple) else (made, None)
+    if not torch.is_grad_enabled():
+        torch.set_grad_enabled(True)
+        raise ModelError(f"{ref.source} switches gradients off", "leave out torch.set_grad_enabled(False)")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         if ref.inputs:
@@ -186,7 +204,7 @@ def load(ref: ModelRef) -> Loaded:
             inputs = own if isinstance(own, (tuple, Mapping)) else (own,)
     if not all(isinstance(t, torch.Tensor) for t in (inputs.values() if isinstance(inputs, Mapping) else inputs)):
         raise ModelError(f"{ref.source} gives inputs that are not tensors", "return (model, (tensor, …)) or a dict")
-    return Loaded(module, inputs)
+    return Loaded(module, inputs, unusual(ref.training.precision))
 
 
 def _check_size(shape: Sequence[int]) -> None:
@@ -210,7 +228,7 @@ def _pruned(ref: ModelRef) -> Loaded:
             f"{ref.original} has {len(found)} groups of channels, not {len(ref.widths)}", "give one for each"
         )
     kept = [some(group, width) for group, width in zip(found, ref.widths, strict=True)]
-    return Loaded(narrowed(loaded.module, found, kept), loaded.inputs)
+    return replace(loaded, module=narrowed(loaded.module, found, kept))
 
 
 def fingerprint(function: str) -> str:
@@ -243,17 +261,32 @@ def _tensor(spec: InputSpec, module: nn.Module) -> torch.Tensor:
     return torch.randint(spec.high or min(tables, default=2), spec.shape, dtype=dtype)
 
 
+def _on_as_many_threads(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
+    """What the factory gives; how many threads torch has is the device's, whatever the model's code sets."""
+    import torch
+
+    threads = torch.get_num_threads()
+    made = _made(ref)
+    if (own := torch.get_num_threads()) != threads:
+        torch.set_num_threads(threads)
+        what = f"{ref.source} sets torch's threads to {own}"
+        warnings.warn(f"{what}; on a processor, profile it with --threads {own}", stacklevel=2)
+    return made
+
+
 def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
     from torch import nn
 
     known = FAMILIES.get(ref.source)
-    factory = find(known.builder if known else ref.source)
-    if isinstance(factory, nn.Module):
-        raise ModelError(f"{ref.source} is a module already", "name a function that returns it")
     sample = ref.input[1:] or (ref.inputs[0].shape[1:] if ref.inputs else ())
     arguments = (ref.widths, sample) if known else () if ref.names else ref.widths
+    named = dict(zip(ref.names, ref.widths, strict=bool(ref.names)))
     try:
-        made = factory(*arguments, **dict(zip(ref.names, ref.widths, strict=bool(ref.names))))
+        with repeatable():
+            factory = find(known.builder if known else ref.source)
+            if isinstance(factory, nn.Module):
+                raise ModelError(f"{ref.source} is a module already", "name a function that returns it")
+            made = factory(*arguments, **named)
     except ModelError:
         raise
     except (Exception, SystemExit) as error:  # the user's own factory may raise anything
@@ -266,6 +299,29 @@ def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
     if not isinstance(made, nn.Module):
         raise ModelError(f"{ref.source} returned {type(made).__name__}", "return a torch.nn.Module, or (model, inputs)")
     return made
+
+
+@contextlib.contextmanager
+def repeatable() -> Iterator[None]:
+    """Lets a user's code draw the same random numbers each time; the caller's stay as they were, as does its folder."""
+    import torch
+
+    numpy: Any = sys.modules.get("numpy.random")
+    drawn, arrays, folder = random.getstate(), numpy and numpy.get_state(), os.open(".", os.O_RDONLY)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        random.seed(0)
+        if numpy:
+            numpy.seed(0)
+        try:
+            yield
+        finally:
+            random.setstate(drawn)
+            if numpy:
+                numpy.set_state(arrays)
+            with contextlib.suppress(OSError):  # where it closed whatever is open
+                os.fchdir(folder)
+                os.close(folder)
 
 
 def needs_cuda(error: BaseException) -> str | None:
@@ -287,6 +343,11 @@ def find(source: str, what: str = "factory") -> Callable[..., Any]:
     if not callable(factory):
         raise ModelError(f"{place} has no {what} {name!r}", _defined(module, what=what))
     return factory  # type: ignore[no-any-return]
+
+
+def factories_of(source: str) -> str:
+    """Which factories a file has, in words."""
+    return _defined(_from_file(source), f"{source}:NAME")
 
 
 def _defined(module: Any, such: str = "", what: str = "factory") -> str:

@@ -54,6 +54,7 @@ class Training:
         clip_gradients: whether the norm of all gradients is clipped before the update.
         scheduler: whether a scheduler sets the learning rate after each update.
         sync_each_step: whether each step reads its loss, as `loss.item()` does, and so waits for the device.
+        torch_settings: torch's global settings that the model's own code sets, where they are not torch's own.
     """
 
     batch: int
@@ -65,6 +66,7 @@ class Training:
     clip_gradients: bool = later(False)
     scheduler: bool = later(False)
     sync_each_step: bool = later(False)
+    torch_settings: tuple[tuple[str, str], ...] = later(())
 
     if TYPE_CHECKING:  # what `__post_init__` makes of names is said to type checkers, who only see the fields' types
 
@@ -79,6 +81,7 @@ class Training:
             clip_gradients: bool = False,
             scheduler: bool = False,
             sync_each_step: bool = False,
+            torch_settings: tuple[tuple[str, str], ...] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -96,7 +99,13 @@ class Training:
         more += ["clipped gradients"] if self.clip_gradients else []
         more += ["a scheduler"] if self.scheduler else []
         more += ["the loss read each step"] if self.sync_each_step else []
+        more += [f"torch's {set_to(self.torch_settings)}"] if self.torch_settings else []
         return ", ".join((f"batch {self.batch} with {self.optimizer} in {self.mode} mode", *more))
+
+
+def set_to(torch_settings: tuple[tuple[str, str], ...]) -> str:
+    """torch's global settings in words."""
+    return " and ".join(f"{name} {value}" for name, value in torch_settings) or "own global settings"
 
 
 def _one_of(options: type[StrEnum], value: str, setting: str) -> StrEnum:

@@ -22,6 +22,7 @@ from ampere_energy.measure import attempts
 from ampere_energy.measure.devices import Device
 from ampere_energy.measure.measurement import REPORT, DeviceInfo, Measurement, MeterInfo, same_setting
 from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import followed, lessons
@@ -185,9 +186,7 @@ def evaluate(
         level: probability of the intervals.
         observe: called with the number of measurements made, of twice as many as there are members.
     """
-    from ampere_energy.model.parse import parse_ref
-
-    specs = specs or [parse_ref(m) for m in members]
+    specs = specs or [read(m) for m in members]
     predictions = _predicted(specs, profile, level)
     measured: list[Measurement] = []
     for member in list(members) * ROUNDS:

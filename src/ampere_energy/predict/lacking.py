@@ -16,9 +16,11 @@ from ampere_energy.errors import CoverageError
 from ampere_energy.fit.profile import Profile
 from ampere_energy.model.blocks import AnyKind, Block, Kind, ModelSpec
 from ampere_energy.model.layers import Layer, layer
-from ampere_energy.model.training import Training
+from ampere_energy.model.training import Training, set_to
 from ampere_energy.model.variants import Domain
 
+OPTIONS = tuple(field.name for field in fields(Training) if field.name != "torch_settings")
+"""The settings that have an option of the command line; the others are the model's own code's."""
 _MOST_NAMED = 6
 _MOST_COMPARED = 2
 _LIKE = 0.5
@@ -64,6 +66,8 @@ def differing(asked: Training, made: Training) -> str:
 
 def _other(name: str, asked: Training, made: Training) -> str:
     value = getattr(asked, name)
+    if name == "torch_settings":
+        return f"with torch's {set_to(made.torch_settings)}, this model's code sets {set_to(value)}"
     if name == "batch":
         return f"at batch {made.batch}, you asked for {value}"
     return f"with {option(name, made)}, you asked for {option(name, asked) if isinstance(value, bool) else value}"

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
 import platform
-import selectors
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ampere_energy.child import Child
 from ampere_energy.errors import DeviceError, MeterError, ModelError, WorkerError
 from ampere_energy.measure.devices import threads_here
 from ampere_energy.measure.measurement import (
@@ -36,7 +31,6 @@ from ampere_energy.model.source import ModelRef
 from ampere_energy.plain import decode, encode
 
 CPU_METERS = ("rapl", "jetson", "zeus", "battery")
-_START_S = 120.0
 _TIMING_S = 60.0
 _GATE_S = 90.0
 
@@ -220,91 +214,20 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class Worker:
-    """A child process that measures: one JSON line in, one JSON line out; restarted after it died."""
+class Worker(Child):
+    """The process that measures: what it says of itself when it started may be that it cannot."""
 
     def __init__(self, arguments: list[str]) -> None:
-        self._command = [sys.executable, "-m", "ampere_energy.measure.devices.worker", *arguments]
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stderr: Any = None
-        self._hello: dict[str, Any] = {}
+        super().__init__("ampere_energy.measure.devices.worker", arguments)
 
     def hello(self) -> dict[str, Any]:
         """What the worker said of itself when it started; starts it if need be."""
-        self.start()
-        if not self._hello:
-            self._hello = self._receive(_START_S)
-            for failure, error in (("device_error", DeviceError), ("meter_error", MeterError)):
-                if failure in self._hello:
-                    told = str(self._hello[failure])
-                    self.stop()
-                    raise error(told, "ampere devices tells what this machine has")
-        return self._hello
-
-    def ask(self, request: dict[str, Any], deadline_s: float) -> dict[str, Any]:
-        """The answer to a request; `WorkerError` where none came in time."""
-        self.hello()
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        self._stderr.truncate(0)  # last words are those about this request
-        try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
-        except OSError as error:
-            raise self._failure("the worker died") from error
-        return self._receive(deadline_s)
-
-    def stop(self) -> None:
-        """Ends the process, at once."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process, self._hello = None, {}
-            self._stderr.close()
-
-    def start(self) -> None:
-        """Starts the process, where none runs, and does not wait for it."""
-        if self._process is not None:
-            return
-        self._stderr = tempfile.TemporaryFile("ab+")  # noqa: SIM115 - lives as long as the worker
-        paths = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            start_new_session=True,  # Ctrl-C belongs to the campaign, which then ends the worker
-        )
-
-    def _receive(self, deadline_s: float) -> dict[str, Any]:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        pipe, line = self._process.stdout.fileno(), b""
-        end = time.monotonic() + deadline_s
-        with selectors.DefaultSelector() as selector:
-            selector.register(pipe, selectors.EVENT_READ)
-            while not line.endswith(b"\n"):
-                if not selector.select(max(0.0, end - time.monotonic())):
-                    raise self._failure(f"no answer within {deadline_s:g} s")
-                chunk = os.read(pipe, 65536)
-                if not chunk:
-                    raise self._failure("the worker died")
-                line += chunk
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def _failure(self, what: str) -> WorkerError:
-        """Ends the worker and says why, in its own last words."""
-        assert self._process is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            died = self._process.wait(0.5)  # a closed pipe comes a moment before the exit status
-            what += f" by signal {-died}" if died < 0 else ""
-        self._stderr.seek(0)
-        words = self._stderr.read().decode(errors="replace").strip().splitlines()
-        self.stop()
-        return WorkerError(f"{what} ({words[-1]})" if words else what)
+        found = super().hello()
+        for failure, error in (("device_error", DeviceError), ("meter_error", MeterError)):
+            if failure in found:
+                self.stop()
+                raise error(str(found[failure]), "ampere devices tells what this machine has")
+        return found
 
 
 def processor_name() -> str:

@@ -27,6 +27,7 @@ from ampere_energy.measure.measurement import (
     median_error,
 )
 from ampere_energy.model.blocks import AnyKind, Block, Fragment
+from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.variants import Phase, Variant
 
@@ -117,9 +118,7 @@ class SimulatedDevice:
         if not isinstance(workload, ModelRef):
             return tuple(part for block in workload.blocks for part in _parts(block))
         if workload not in self._read:
-            from ampere_energy.model.parse import parse_ref
-
-            self._read[workload] = parse_ref(workload).blocks
+            self._read[workload] = read(workload).blocks
         return self._read[workload]
 
     def _character(self, kind: AnyKind) -> tuple[float, float, float, float]:

@@ -1,16 +1,13 @@
 """The process that measures: reads a request a line, trains, answers a line.
 
 Run as `python -m ampere_energy.measure.devices.worker DEVICE METER [THREADS]`. Answers go to the original standard
-output; whatever the model itself prints goes to standard error.
+output; whatever the model itself prints goes to standard error (`child`). What a model's code sets of torch lasts until
+the next request.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import threading
-import time
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ampere_energy.child import Answer, opened
 from ampere_energy.errors import AmpereError, MeterError, ModelError
 from ampere_energy.measure.gate import busy, passed
 from ampere_energy.measure.measurement import Procedure, Workload
@@ -27,6 +25,7 @@ from ampere_energy.measure.meters.recorder import Recorder, open_recorder
 from ampere_energy.measure.step import Step, captured, training_step
 from ampere_energy.measure.timing import device_s, issue_s, outlasts_issuing
 from ampere_energy.measure.windows import measure_windows
+from ampere_energy.model import torch_settings
 from ampere_energy.model.training import Mode, Optimizer
 from ampere_energy.plain import decode, encode
 
@@ -34,10 +33,8 @@ _IDLE_S = 1.0
 
 
 def main(device_name: str, meter: str, threads: int | None) -> None:
-    """Answers requests until standard input closes."""
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
+    """Answers requests until the parent closes."""
+    channel = opened()
     if threads is not None:
         torch.set_num_threads(threads)
     try:
@@ -46,18 +43,23 @@ def main(device_name: str, meter: str, threads: int | None) -> None:
             raise RuntimeError("torch sees no CUDA device; is this a CPU build, or the driver missing?")
         torch.zeros(1, device=device)  # a card's context is open from here on, as it is while training
     except RuntimeError as error:
-        print(json.dumps({"device_error": f"{device_name} cannot be used ({error})".splitlines()[0]}), file=answers)
+        channel.tell({"device_error": f"{device_name} cannot be used ({error})".splitlines()[0]})
         return
     try:
         recorder = open_recorder(for_device(meter, device))
     except AmpereError as error:
-        print(json.dumps({"meter_error": str(error)}), file=answers)
+        channel.tell({"meter_error": str(error)})
         return
-    print(json.dumps({**about(device), "meter": encode(recorder.info)}), file=answers)
+    channel.tell({**about(device), "meter": encode(recorder.info)})
     if device.type == "cuda":
         _load_libraries(device)  # meanwhile the model is read
-    for line in sys.stdin:
-        print(json.dumps(_answer(json.loads(line), device, recorder)), file=answers)
+    usual = torch_settings.current()
+
+    def answer(request: Answer) -> Answer:
+        torch_settings.restore(usual)
+        return _answer(request, device, recorder)
+
+    channel.serve(answer)
     recorder.close()
 
 
@@ -102,7 +104,7 @@ def _answer(request: dict[str, Any], device: torch.device, recorder: Recorder) -
         return {"model_error": str(error)}
     except MeterError as error:
         return {"meter_error": str(error)}
-    except Exception as error:  # noqa: BLE001 - whatever stops a training step makes the workload infeasible
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - what stops a training step makes it infeasible
         reason = f"{type(error).__name__}: {error}".splitlines()[0].partition(". GPU ")[0][:300]
         # After most CUDA errors, and after a capture that failed, nothing works in this process any more.
         return {"infeasible": reason, "broken": device.type == "cuda" and "memory" not in reason}
@@ -165,12 +167,6 @@ def _versions() -> list[list[str]]:
     except PackageNotFoundError:
         own = "from source"
     return [["ampere-energy", own], ["torch", torch.__version__], ["python", sys.version.split()[0]]]
-
-
-def _leave_with_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
 
 
 if __name__ == "__main__":

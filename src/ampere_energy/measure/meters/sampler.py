@@ -16,6 +16,7 @@ import time
 from collections import deque
 from typing import Any
 
+from ampere_energy.child import die_with_parent, environment
 from ampere_energy.errors import AmpereError, MeterError
 from ampere_energy.measure.measurement import MeterInfo
 from ampere_energy.measure.meters import Reading, open_meter
@@ -38,7 +39,8 @@ class SampledMeter:
 
     def __init__(self, request: str) -> None:
         command = [sys.executable, "-m", "ampere_energy.measure.meters.sampler", request]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment())
         hello = self._receive(_START_S)
         if "error" in hello:
             self.close()
@@ -93,6 +95,7 @@ class SampledMeter:
 
 def main(request: str) -> None:
     """The sampler's side: reads until standard input closes."""
+    die_with_parent()
     try:
         meter = open_meter(request)
         meter.read()
