@@ -60,8 +60,6 @@ def run(name: str, cases: Iterable[Case], keep: Path | None = None, chunk_s: flo
             found[case] = judged
             if file is not None:
                 _keep(file, case, judged)
-            if judged.causes:
-                print(f"{name} {case}: {'; '.join(judged.causes)} | {judged.about}"[:400], flush=True)
     return _summed(found, left)
 
 

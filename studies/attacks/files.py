@@ -104,6 +104,13 @@ def _spec() -> Any:
     return spec_of("lenet5")
 
 
+@cache
+def _weights() -> dict[str, Any]:
+    from ampere_energy.model.source import instantiate, model_ref
+
+    return instantiate(model_ref("lenet5")).state_dict()
+
+
 SORTS = ("profile ampere", "profile paper", "log", "log", "log", "experiment", "evaluation", "pruned")
 
 
@@ -302,7 +309,7 @@ def _in_child(sorts: list[tuple[str, str, Callable[[Path], Path]]], folder: Path
     """Reads files in this process and tells a line of each."""
     from studies.attacks import wreck
 
-    resource.setrlimit(resource.RLIMIT_AS, (8 * 10**9, 8 * 10**9))
+    resource.setrlimit(resource.RLIMIT_DATA, (3 * 10**9, 3 * 10**9))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -380,7 +387,7 @@ def written(name: str, sort: str, path: Path) -> Path:
     """A damaged file of a name, the same each time."""
     path.write_bytes(spoiled(random.Random(name), sort))
     if sort == "pruned":
-        torch.save({}, path.with_name("weights.pt"))
+        torch.save(_weights(), path.with_name("weights.pt"))
     return path
 
 
