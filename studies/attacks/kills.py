@@ -199,8 +199,7 @@ def undisturbed(attack: Attack, times: int = 1) -> Whole:
 def _before(attack: Attack, journal: Path | None, at: At | None, counting: bool = False) -> Callable[[], None]:
     def break_it() -> None:
         told = wreck.journal(journal) if journal is not None else None
-        if not attack.simulated:
-            wreck.quick()
+        wreck.remembering() if attack.simulated else wreck.quick()
         if at is not None or counting:
             wreck.Operations(at, told if counting else None)
 
