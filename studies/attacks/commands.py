@@ -162,7 +162,9 @@ def _ascii() -> None:
     plain = io.open
 
     @functools.wraps(plain)
-    def narrow(file: Any, mode: str = "r", buffering: int = -1, encoding: str | None = None, *rest: Any, **more: Any) -> Any:
+    def narrow(
+        file: Any, mode: str = "r", buffering: int = -1, encoding: str | None = None, *rest: Any, **more: Any
+    ) -> Any:
         return plain(file, mode, buffering, encoding or (None if "b" in mode else "ascii"), *rest, **more)
 
     io.open = narrow  # type: ignore[assignment]
@@ -205,9 +207,7 @@ def tried(words: list[str], surrounding: str, template: Path, folder: Path, limi
     os.mkfifo(folder / "fifo")
     before = process.tree(folder)
     home = {"HOME": str(folder / "home"), "XDG_DATA_HOME": str(folder / "home")}
-    done = process.command(
-        *words, cwd=folder, limit_s=limit_s, before=SURROUNDINGS.get(surrounding), environment=home
-    )
+    done = process.command(*words, cwd=folder, limit_s=limit_s, before=SURROUNDINGS.get(surrounding), environment=home)
     causes = judged(done, surrounding)
     if done.code == 2 and any(after for name, after in _kept(folder).items() if before.get(name) != after):
         causes.append("a refused line leaves files changed")
@@ -230,7 +230,9 @@ def judged(done: Done, surrounding: str) -> list[str]:
     return causes
 
 
-def run(count: int, folder: Path, seed: int = 0, keep: Path | None = None, limit_s: float = process.LIMIT_S) -> dict[str, Any]:
+def run(
+    count: int, folder: Path, seed: int = 0, keep: Path | None = None, limit_s: float = process.LIMIT_S
+) -> dict[str, Any]:
     """So many command lines, each in a folder of its own."""
     process.ready()
     template = cache(partial(_template, folder))

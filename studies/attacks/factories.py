@@ -61,7 +61,8 @@ def _prepare(name: str, folder: Path) -> None:
 def every(folder: Path) -> list[Case]:
     """All cases, those that hang last."""
     found: list[Case] = [
-        (f"parse {name}", partial(parsed, name, folder / f"{number}-parse" / "in")) for number, name in enumerate(MODELS)
+        (f"parse {name}", partial(parsed, name, folder / f"{number}-parse" / "in"))
+        for number, name in enumerate(MODELS)
     ]
     for device, names in (("simulated", PROFILED), ("cpu", TRAINED)):
         found += [
@@ -71,10 +72,12 @@ def every(folder: Path) -> list[Case]:
     return found
 
 
-def run(folder: Path, keep: Path | None = None) -> dict[str, Any]:
-    """Every factory."""
+def run(folder: Path, keep: Path | None = None, few: bool = False) -> dict[str, Any]:
+    """Every factory, or a few that are parsed."""
     process.ready()
-    return {"factories": len(MODELS), **cases.run("factories", every(folder), keep)}
+    wanted = [f"parse {name}" for name in FEW]
+    chosen = [case for case in every(folder) if not few or case[0] in wanted]
+    return {"factories": len(MODELS), **cases.run("factories", chosen, keep)}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from studies.attacks.kills import WORKER, Attack, state, undisturbed
 from studies.attacks.process import Done
 from studies.attacks.wreck import At
 
-PROFILE = Attack("profile", "simulated:0.02")
 ELSEWHERE = "another-house"
 
 
@@ -55,6 +54,10 @@ def _run(attack: Attack, folder: Path, before: Callable[[], Any] | None = None, 
     return process.command(*attack.arguments(folder), cwd=folder, limit_s=attack.limit_s(), before=break_it, **more)
 
 
+def _slowly() -> None:
+    wreck.slowly(0.05)
+
+
 def _goes_on(attack: Attack, folder: Path, causes: list[str], disturbed: Done) -> Found:
     """Runs the command once more, and compares."""
     whole = undisturbed(attack).state
@@ -70,11 +73,11 @@ def _goes_on(attack: Attack, folder: Path, causes: list[str], disturbed: Done) -
     return process.of(disturbed, causes)
 
 
-def jumping_clock(seed: int, folder: Path) -> Found:
+def jumping_clock(attack: Attack, seed: int, folder: Path) -> Found:
     """The wall clock jumps by up to a year either way at every look."""
-    PROFILE.prepare(folder)
-    done = _run(PROFILE, folder, lambda: wreck.jumping(seed))
-    return _goes_on(PROFILE, folder, process.judged(done), done)
+    attack.prepare(folder)
+    done = _run(attack, folder, lambda: wreck.jumping(seed))
+    return _goes_on(attack, folder, process.judged(done), done)
 
 
 @dataclass
@@ -97,16 +100,16 @@ class _Meanwhile:
             os.kill(child, signal.SIGCONT)
 
 
-def two_at_once(lines: int, folder: Path) -> Found:
+def two_at_once(attack: Attack, lines: int, folder: Path) -> Found:
     """A second campaign on a log, while the first has it, is refused with the number of its process."""
-    PROFILE.prepare(folder)
+    attack.prepare(folder)
     second: list[Done] = []
 
     def start_another() -> None:
-        arguments = PROFILE.arguments(folder)
+        arguments = attack.arguments(folder)
         second.append(process.command(*arguments, cwd=folder, limit_s=20, before=wreck.remembering))
 
-    first = _run(PROFILE, folder, during=_Meanwhile(folder / "p.jsonl", lines, start_another))
+    first = _run(attack, folder, _slowly, during=_Meanwhile(folder / "p.jsonl", lines, start_another))
     causes = [f"the first: {cause}" for cause in process.judged(first)]
     if not second:
         causes.append("the first was too quick")
@@ -118,12 +121,12 @@ def two_at_once(lines: int, folder: Path) -> Found:
         causes += [f"the second: {cause}" for cause in process.judged(second[0])]
         if not any(word.strip("().,;").isdigit() for word in second[0].last.split()):
             causes.append("does not name the process that has the log")
-    return _goes_on(PROFILE, folder, causes, first)
+    return _goes_on(attack, folder, causes, first)
 
 
-def lock_of_another_host(lines: int, folder: Path) -> Found:
+def lock_of_another_host(attack: Attack, lines: int, folder: Path) -> Found:
     """A campaign is killed; its lock is made to name another host; then it must not be taken over."""
-    PROFILE.prepare(folder)
+    attack.prepare(folder)
     before = {path.name for path in folder.iterdir()} | {"p.json", "p.jsonl"}
     sniper = _Meanwhile(folder / "p.jsonl", lines, lambda: None)
 
@@ -133,7 +136,7 @@ def lock_of_another_host(lines: int, folder: Path) -> Found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
 
-    _run(PROFILE, folder, during=kill)
+    _run(attack, folder, _slowly, during=kill)
     host, changed = socket.gethostname(), False
     for path in folder.iterdir():
         if path.name in before or not path.is_file():
@@ -142,7 +145,7 @@ def lock_of_another_host(lines: int, folder: Path) -> Found:
         if host in text:
             path.write_text(text.replace(host, ELSEWHERE))
             changed = True
-    done = _run(PROFILE, folder)
+    done = _run(attack, folder)
     causes = [] if changed else ["no lock names its host"]
     if changed and done.code != 2:
         causes.append("takes over the lock of another host")
@@ -152,9 +155,9 @@ def lock_of_another_host(lines: int, folder: Path) -> Found:
     return process.of(done, causes + process.judged(done))
 
 
-def packed(lines: int, folder: Path) -> Found:
+def packed(attack: Attack, lines: int, folder: Path) -> Found:
     """A campaign is killed, its log packed by gzip, and the same command goes on with it."""
-    PROFILE.prepare(folder)
+    attack.prepare(folder)
     sniper = _Meanwhile(folder / "p.jsonl", lines, lambda: None)
 
     def kill(child: int) -> None:
@@ -163,26 +166,26 @@ def packed(lines: int, folder: Path) -> Found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
 
-    _run(PROFILE, folder, during=kill)
+    _run(attack, folder, _slowly, during=kill)
     log = folder / "p.jsonl"
     (folder / "p.jsonl.gz").write_bytes(gzip.compress(log.read_bytes()))
     known = log.read_bytes().count(b"\n")
     log.unlink()
     journal = folder.parent / f"{folder.name}.journal"
-    arguments = [*Attack.arguments(PROFILE, folder), "--resume"]
+    arguments = [*attack.arguments(folder), "--resume"]
 
     def watched() -> None:
         wreck.journal(journal)
         wreck.remembering()
 
-    done = process.command(*arguments, cwd=folder, limit_s=PROFILE.limit_s(), before=watched)
+    done = process.command(*arguments, cwd=folder, limit_s=attack.limit_s(), before=watched)
     causes = process.judged(done)
     if done.code != 0:
         causes.append("a packed log is not gone on with")
     asked = journal.read_text().count("asked ") if journal.exists() else 0
-    if done.code == 0 and asked != undisturbed(PROFILE).asked - known:
+    if done.code == 0 and asked != undisturbed(attack).asked - known:
         causes.append("measured again beyond what was in flight")
-    if done.code == 0 and state(folder).profiles != undisturbed(PROFILE).state.profiles:
+    if done.code == 0 and state(folder).profiles != undisturbed(attack).state.profiles:
         causes.append("not the undisturbed result")
     shutil.rmtree(folder)
     return process.of(done, causes)
@@ -227,22 +230,22 @@ def stopped_worker(verb: str, after_s: float, folder: Path) -> Found:
 def every(folder: Path, small: bool = False) -> Iterator[Case]:
     """All cases; a few of each sort where there is little time."""
     places = (folder / str(number) for number in range(10**6))
-    attacks = [PROFILE] if small else [PROFILE, *(Attack(verb, "simulated:0.02") for verb in ("refine", "add", "record"))]
-    for attack in attacks:
+    profile = Attack("profile", "simulated:0.02", small=small)
+    others = () if small else (Attack(verb, "simulated:0.02") for verb in ("refine", "add", "record"))
+    for attack in (profile, *others):
         writes = undisturbed(attack).operations
-        numbers = range(writes + 1) if not small else (0, writes // 2, writes - 1)
-        if attack.verb in ("profile", "record") and not small:  # most writes are a line like the last one
-            numbers = sorted({*range(12), *range(12, writes - 12, max(1, writes // 20)), *range(writes - 12, writes + 1)})
+        numbers: Iterable[int] = (0, writes // 2, writes - 1) if small else range(writes + 1)
+        if writes > 60 and not small:  # most are of a line like the last one
+            numbers = sorted({*range(12), *range(12, writes - 12, writes // 20), *range(writes - 12, writes + 1)})
         for number in numbers:
             share = random.Random(number).random()
             yield f"full disk {attack.verb} write {number}", partial(full_disk, attack, number, share, next(places))
-    few = (20,) if small else (1, 20, 70)
     for seed in range(1 if small else 5):
-        yield f"jumping clock {seed}", partial(jumping_clock, seed, next(places))
-    for lines in few:
-        yield f"two at once after {lines}", partial(two_at_once, lines, next(places))
-        yield f"a lock of another host after {lines}", partial(lock_of_another_host, lines, next(places))
-        yield f"a log packed after {lines}", partial(packed, lines, next(places))
+        yield f"jumping clock {seed}", partial(jumping_clock, profile, seed, next(places))
+    for lines in (3,) if small else (1, 20, 70):
+        yield f"two at once after {lines}", partial(two_at_once, profile, lines, next(places))
+        yield f"a lock of another host after {lines}", partial(lock_of_another_host, profile, lines, next(places))
+        yield f"a log packed after {lines}", partial(packed, profile, lines, next(places))
     for verb in () if small else ("profile", "add", "profile", "profile"):
         place = next(places)
         after_s = random.Random(str(place.name)).uniform(3, 12)

@@ -53,11 +53,13 @@ class Attack:
         verb: `profile`, `refine`, `add` or `record`.
         device: `simulated:0.02` or `cpu`.
         target: whom to kill: `campaign`, `worker` or `sampler`.
+        small: the model has two layers, on a processor always.
     """
 
     verb: str
     device: str
     target: str = "campaign"
+    small: bool = False
 
     @property
     def simulated(self) -> bool:
@@ -72,10 +74,10 @@ class Attack:
 
     def arguments(self, folder: Path) -> list[str]:
         """The command line that begins, or goes on."""
-        model = "lenet5" if self.simulated or self.verb == "record" else "tiny.py:mlp"
+        model = "tiny.py:mlp" if (self.small or not self.simulated) and self.verb != "record" else "lenet5"
         begun = (folder / "p.jsonl").exists() and (folder / "p.jsonl").stat().st_size > 0
         if self.verb == "profile":
-            few = [] if self.simulated else ["--points", "2", "--target", "90%"]
+            few = ["--points", "2", "--target", "90%"] if self.small or not self.simulated else []
             return ["profile", model, *self.on, "--out", "p.json", *few, *(["--resume"] if begun else [])]
         if self.verb == "refine":
             return ["estimate", model, "--profile", "p.json", "--refine", "0.45%" if self.simulated else "3%", "--json"]
@@ -326,17 +328,16 @@ def judge(attack: Attack, whole: Whole, after: State, told: str, base: int, kill
     return causes
 
 
-def plan(kills: int, on_cpu: int) -> Iterator[tuple[str, Attack, int]]:
+def plan(kills: int, on_cpu: int, small: bool) -> Iterator[tuple[str, Attack, int]]:
     """Names, attacks and numbers of kills that make some kills together, the last `on_cpu` of them on a processor."""
     verbs = [verb for verb, share in _LEFT.items() for _ in range(share)]
     random.Random("verbs").shuffle(verbs)
-    least = sorted(set(verbs), key=verbs.index)  # of a few, each command once
-    order = least + verbs
+    order = ["profile", "refine", "add"] if small else verbs
     done = number = 0
     while done < kills - on_cpu:
-        attack = Attack(order[number % len(order)], "simulated:0.02")
+        attack = Attack(order[number % len(order)], "simulated:0.02", small=small or number % 2 == 1)
         times = min(1 + number % MOST_KILLS, kills - on_cpu - done)
-        yield f"{number} {attack.verb} simulated campaign x{times}", attack, times
+        yield f"{number} {attack.verb} simulated{' small' * attack.small} x{times}", attack, times
         done, number = done + times, number + 1
     targets = [(v, t) for v in ("profile", "add", "refine", "profile") for t in ("campaign", "worker", "sampler")]
     targets.insert(6, ("record", "campaign"))
@@ -345,12 +346,14 @@ def plan(kills: int, on_cpu: int) -> Iterator[tuple[str, Attack, int]]:
         yield f"{number + extra} {verb} cpu {target}", Attack(verb, "cpu", target), 1
 
 
-def run(kills: int, folder: Path, on_cpu: int = 0, seed: int = 0, keep: Path | None = None) -> dict[str, Any]:
-    """So many kills, some of them on a processor."""
+def run(
+    kills: int, folder: Path, on_cpu: int = 0, seed: int = 0, keep: Path | None = None, small: bool = False
+) -> dict[str, Any]:
+    """So many kills, some of them on a processor; all of a small model, if there is little time."""
     process.ready()
     every: list[Case] = [
         (name, partial(_tried, attack, times, f"{seed} {name}", folder / name.replace(" ", "-")))
-        for name, attack, times in plan(kills, on_cpu)
+        for name, attack, times in plan(kills, on_cpu, small)
     ]
     return cases.run("kills", every, keep)
 

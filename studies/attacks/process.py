@@ -32,7 +32,7 @@ MOST_MB = 1500.0
 ORPHAN_S = 2.0
 CODES = {0, 2, 3, 4, 5, 130}
 """The exit codes that are documented."""
-_ADOPT = 36  # PR_SET_CHILD_SUBREAPER
+_ADOPT, _DIE_WITH = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG
 _ENDED_MB = 5000.0
 _LOOK_S = 0.02
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -104,14 +104,14 @@ def command(
     Args:
         arguments: of the command line.
         cwd: where it runs.
-        limit_s: when it is ended.
+        limit_s: when it is ended, on a machine that does nothing else.
         before: called in the child first, to break what the study breaks.
         during: called in the parent with the child's number, over and over.
         environment: more variables.
     """
     with adopting(), TemporaryFile() as out, TemporaryFile() as err:
         others = set(descendants(os.getpid()))
-        start = time.monotonic()
+        start, most_s = time.monotonic(), limit_s * _busy()
         child = os.fork()
         if child == 0:
             _child(arguments, cwd, (out.fileno(), err.fileno()), before, environment or {})
@@ -123,7 +123,7 @@ def command(
                 break
             family = [child, *descendants(child)]
             most_mb = max([most_mb, *map(memory_mb, family)])
-            if time.monotonic() - start > limit_s or most_mb > _ENDED_MB:
+            if time.monotonic() - start > most_s or most_mb > _ENDED_MB:
                 hung = True
                 for pid in reversed(family):
                     _kill(pid)
@@ -139,6 +139,11 @@ def command(
         return Done(arguments, code, hung, out.read(), err.read(), seconds, most_mb, orphans)
 
 
+def _busy() -> float:
+    """How many times longer things take here now than on a machine that does nothing else, at most four times."""
+    return min(4.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+
+
 def _child(
     arguments: tuple[str, ...],
     cwd: Path,
@@ -149,6 +154,7 @@ def _child(
     """The child's whole life: as `python -m ampere_energy` lives, from its first line to its last."""
     code = 70
     try:
+        _libc.prctl(_DIE_WITH, signal.SIGKILL, 0, 0, 0)
         atexit._clear()
         os.setpgid(0, 0)
         os.chdir(cwd)
@@ -181,7 +187,11 @@ def _child(
             code = 1
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        sys.stdout.flush()
+        try:
+            sys.stdout.flush()
+        except (OSError, ValueError) as error:  # which Python ends so
+            os.write(2, f"Exception ignored in: <stdout>\n{type(error).__name__}: {error}\n".encode())
+            code = 120
         sys.stderr.flush()
     except BaseException:
         with contextlib.suppress(BaseException):
@@ -294,7 +304,8 @@ def judged(done: Done, before: Mapping[str, str] | None = None, cwd: Path | None
         causes.append("over 1.5 GB")
     if done.orphans:
         causes.append("an orphan")
-    if done.code == 0 and not done.hung and "--json" in done.arguments:
+    about_itself = {"--help", "--version"} & set(done.arguments)
+    if done.code == 0 and not done.hung and "--json" in done.arguments and not about_itself:
         causes += _json(done.out)
     if done.code != 0 and "--json" in done.arguments and done.out.strip() and done.code != 130:
         causes.append("output beside a failure")

@@ -98,7 +98,9 @@ def agrees(number: int, seed: int, folder: Path, budget: str = "10s") -> Found:
     shutil.rmtree(folder)
     special = [line.strip() for line in text.splitlines() if any(line.strip() == s for s in (*SETTINGS, *BEFORE))]
     cast = text.partition("return Net()")[2].partition(",")[0]
-    about = f"{cast} {[s for s in special if s != 'pass']} {text.partition('Sequential(')[2].partition(chr(10))[0][:120]}"
+    about = (
+        f"{cast} {[s for s in special if s != 'pass']} {text.partition('Sequential(')[2].partition(chr(10))[0][:120]}"
+    )
     if len(told) < 3 or told[-1].code != 0:
         return Found(tuple(dict.fromkeys(causes)), f"refused: {told[-1].last[:150]} | {about}"[:500], {"n refused": 1})
     estimate, measured = json.loads(told[1].out), json.loads(told[2].out)

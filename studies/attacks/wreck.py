@@ -259,6 +259,22 @@ def impatient(most_s: float) -> None:
     Worker.ask = sooner  # type: ignore[method-assign, assignment]
 
 
+def slowly(each_s: float) -> None:
+    """From now on the simulated device takes its time, so that something can happen meanwhile."""
+    from ampere_energy.measure.devices.simulated import SimulatedDevice
+
+    def slow(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def wrapped(*arguments: Any) -> Any:
+            time.sleep(each_s)
+            return call(*arguments)
+
+        return wrapped
+
+    for name in ("measure", "time"):
+        setattr(SimulatedDevice, name, slow(getattr(SimulatedDevice, name)))
+
+
 def quick() -> None:
     """From now on every measurement is as short as can be: what it says does not matter, only that it is made."""
     from ampere_energy.measure.devices.local import LocalDevice
