@@ -25,21 +25,25 @@ from studies.attacks.process import Done
 NUMBERS = ("0", "-1", "1", "2", "007", "1e3", "1e400", "9" * 400, "-0", "nan", "inf", "-inf", "0x10", "1_000", "½", "١",
            "2147483648", "9223372036854775808", "1.5", "", " ", "1,2", "--", "-", "1e-400")  # fmt: skip
 TEXTS = ("", " ", "-", "--", "a", "A" * 300, "A" * 5000, "/", ".", "..", "/dev/null", "/dev/full", "/proc/self/mem",
-         "nowhere/at/all", "folder", "text.txt", "fifo", "unreadable", "loop", "\x1b[2J", "[/bold]", "a\nb", "é", "\udcff",
+         "nowhere/at/all", "folder", "text.txt", "fifo", "loop", "\x1b[2J", "[/bold]", "a\nb", "é", "\udcff",
          "%s", "{}", "$HOME", "~", "*", "a:b", ":", "a:", ":b", "tiny.py:", "tiny.py:none", "tiny.py:mlp", "os:getcwd",
          "json:loads", "lenet5", "cnn5", "nvidia-h200", "nvidia-h200/none", "p.json", "p.jsonl", "b.json",
-         "p.exp.v1", "x=1", "width=8", "width=0", "depth=2:6:0", "width=9:1", "=1", "32,1,28,28", "0,1", "1,-1", "ids:int64:8,128",
+         "p.exp.v1", "x=1", "width=8", "width=0", "depth=2:6:0", "width=9:1", "=1", "32,1,28,28", "0,1", "1,-1",
+         "ids:int64:8,128",
          ":int64:1,2:-5", ":int64:1,2:99999999999999999999", "x:odd:1,2", "x:float32:", "50%", "101%", "-3%", "1e999%",
-         "60s", "0s", "-1s", "1e99h", "1 fortnight", "15Wh", "15mAh", "-1J", "1J", "cpu", "cuda", "cuda:99", "simulated:9",
+         "60s", "0s", "-1s", "1e99h", "1 fortnight", "15Wh", "15mAh", "-1J", "1J", "cpu", "cuda",
+         "cuda:99", "simulated:9",
          "simulated:nan", "simulated:-1", "rapl", "nvml", "cputime:0", "cputime:nan", "command:", "command:false",
          "command:sleep 1", "command:\"", "trace:none", "tiny.csv", "energy", "nan", "99" * 50)  # fmt: skip
-SAFE_OF = {"--threads": ("0", "-1", "1", "2", "1.5", "nan", "", "a"), "--device": ("", "a", "cuda", "cuda:99", "cuda:-1",
+SAFE_OF = {"--threads": ("0", "-1", "1", "2", "1.5", "nan", "", "a"),
+           "--device": ("", "a", "cuda", "cuda:99", "cuda:-1",
            "simulated:9", "simulated:nan", "simulated", "simulated:", "simulated:0.1", "tpu", "\x1b[2J", "é"),
            "--budget": ("1s", "0s", "-1s", "50%", "nan", "1e400s", "5 parsecs", "", "1J", "1ms"),
            "--models": ("0", "-1", "1", "2", "nan", "1e3", ""), "--trials": ("0", "-1", "1", "5", "nan", ""),
            "--samples": ("0", "-1", "1", "5", "nan", ""),
-           "--points": ("0", "-1", "1", "2", "3", "nan", "", "9" * 30), "--meter": ("", "a", "nvml", "rapl+", "+", "cputime",
-           "cputime:0", "cputime:nan", "command:", "command:false", "command:\"", "rapl+nvml", "cputime:1e400")}  # fmt: skip
+           "--points": ("0", "-1", "1", "2", "3", "nan", "", "9" * 30),
+           "--meter": ("", "a", "nvml", "rapl+", "+", "cputime", "cputime:0", "cputime:nan", "command:", "command:false",
+                       "command:\"", "rapl+nvml", "cputime:1e400")}  # fmt: skip
 """Options that a line may not give any value: they take the machine's time, or the machine, by what they mean."""
 BASES: dict[str, tuple[str, ...]] = {
     "parse": ("tiny.py:mlp",),

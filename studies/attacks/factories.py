@@ -1,7 +1,7 @@
-"""A hundred factories that misbehave, each parsed, some profiled and estimated: whatever a model does, AMPERE answers.
+"""A hundred factories that misbehave, each parsed, some profiled and estimated: AMPERE answers whatever a model does.
 
-Exit codes are the documented ones, a refusal is one line with a next step, `--json` is JSON, the folder stays as it was,
-no process stays, and nothing takes over a minute or 1.5 GB.
+Exit codes are the documented ones, a refusal is one line with a next step, `--json` is JSON, the folder stays as it
+was, no process stays, and nothing takes over a minute or 1.5 GB.
 """
 
 from __future__ import annotations

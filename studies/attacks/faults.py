@@ -1,4 +1,4 @@
-"""What happens to a campaign from outside, other than a kill: a full disk, a stopped worker, a clock that jumps, company.
+"""What happens to a campaign other than a kill: a full disk, a stopped worker, a clock that jumps, company.
 
 After each the same command goes on to the undisturbed result, and what it said meanwhile was one line with a next step.
 """

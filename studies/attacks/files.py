@@ -38,6 +38,8 @@ PLANTED = ("planted_evil", "planted_package")
 NAMES = ("planted_evil.py:f", "planted_package:f", "planted_package.evil:f", "os:_exit", "os:abort", "posix:kill",
          "builtins:exec", "subprocess:getoutput", "planted_evil.py:missing", "/dev/stdin:f", "../planted_evil.py:f",
          "torch.hub:load", "webbrowser:open", "antigravity:fly", "this:s")  # fmt: skip
+CALLS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.kill", "pty.spawn",
+         "socket.connect", "socket.bind", "webbrowser.open", "ctypes.dlopen")  # fmt: skip
 _EVIL = "open({mark!r}, 'a').write('imported')\ndef f(*a, **k): open({mark!r}, 'a').write('called')\n"
 
 
@@ -60,11 +62,9 @@ class Watch:
             if self._named(place):
                 self.seen.append("opens what a file names")
             writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-            if writes and not os.path.abspath(place).startswith((self.folder, "/dev/null")):
+            if writes and not str(Path(place).absolute()).startswith((self.folder, os.devnull)):
                 self.seen.append("writes elsewhere")
-        elif event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.kill", "pty.spawn"):
-            self.seen.append(f"calls {event}")
-        elif event in ("socket.connect", "socket.bind", "webbrowser.open", "ctypes.dlopen") and self.on:
+        elif event in CALLS:
             self.seen.append(f"calls {event}")
 
     def _named(self, name: str) -> bool:
@@ -73,7 +73,7 @@ class Watch:
 
 @cache
 def texts() -> dict[str, str]:
-    """Valid files of each sort: profiles by both methods, a log with wholes, an evaluation, an experiment, a pruned one."""
+    """Valid files: profiles by both methods, a log with a whole, an evaluation, an experiment, a pruned model."""
     from ampere_energy.fit.campaign import profile
     from ampere_energy.fit.rules import Rules
     from ampere_energy.measure.devices.simulated import SimulatedDevice
@@ -176,7 +176,8 @@ def _renamed(draw: random.Random, text: str) -> str:
     return text.replace('"lenet5"', json.dumps(name))
 
 
-SPECIAL = ("fifo", "endless", "folder", "loop of links", "broken link", "link to a device", "bomb of gzip", "gzip cut off",
+SPECIAL = ("fifo", "endless", "folder", "loop of links", "broken link", "link to a device", "bomb of gzip",
+           "gzip cut off",
            "gzip of gzip", "not gzip", "empty", "only line breaks", "one long line", "a socket", "deep", "many keys",
            "two hundred megabytes", "sparse gigabytes")  # fmt: skip
 

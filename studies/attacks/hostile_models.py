@@ -1,7 +1,7 @@
 """Factories that misbehave, as a table: a name, and what the factory's file says.
 
-A body's first word tells where it stands: `top:` the file, `factory:` the factory before it returns, `init:` the module's
-constructor, `forward:` its forward with `x` and `self.a`, `self.b` at hand, or `file:` the whole file.
+Some misbehave in the forward, with `x`, `self.a` and `self.b` at hand; some in the factory before it returns; some by
+what they return; and some by the whole file.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ FILES = {
     "bytes that are no text": "\udcff\udcfe",
     "a null byte": "x = 1\0\ndef f(): pass",
     "an import that is missing": "import nowhere_at_all\ndef f(): pass",
-    "an import of itself": "import hostile\nfrom torch import nn\ndef f(): return nn.Linear(8, 4), __import__('torch').randn(4, 8)",
+    "an import of itself": "import hostile, torch\ndef f(): return torch.nn.Linear(8, 4), torch.randn(4, 8)",
     "printing at import": "print('chatter')\nimport torch\ndef f(): return torch.nn.Linear(8, 4), torch.randn(4, 8)",
     "raising in the backward": """
         import torch
@@ -246,7 +246,8 @@ def f():
 """
 MODELS = (*FORWARD, *FACTORY, *RETURNED, *FILES)
 PROFILED = (
-    "exit in the forward", "chdir in the factory", "chdir in the forward", "double", "half", "bfloat16", "default dtype",
+    "exit in the forward", "chdir in the factory", "chdir in the forward", "double", "half", "bfloat16",
+    "default dtype",
     "anomaly mode", "mkldnn off", "numpy work", "backward in the forward", "orthogonal", "spectral norm",
     "raising in the backward", "a costly backward", "another model each call", "fork in the forward",
     "a process left behind", "output None", "no parameters", "escape sequences in names", "a thousand layers",

@@ -232,19 +232,20 @@ def attacked(attack: Attack, kills: int, seed: str, folder: Path) -> Found:
     draw, whole = random.Random(seed), undisturbed(attack)
     attack.prepare(folder)
     journal, died, causes = folder.parent / f"{folder.name}.journal", 0, []
-    base = state(folder).lines
+    base, done = state(folder).lines, None
     for _ in range(kills):
         done, killed = _once(attack, draw, whole, folder, journal)
         died += killed
         causes += _of_the_killed(done, attack)
-        if not killed or done.code == 0:
+        if done.code == 0:
             break
-    for _ in range(3):
+    for _ in range(3):  # what failed for the moment may be tried again, as a user would
+        if done is not None and done.code in (0, 2):
+            break
         done = process.command(
             *attack.arguments(folder), cwd=folder, limit_s=attack.limit_s(), before=_before(attack, journal, None)
         )
-        if done.code in (0, 2):  # what failed for the moment may be tried again, as a user would
-            break
+    assert done is not None
     if done.code != 0:
         causes.append("hangs when resumed" if done.hung else f"does not go on, exit code {done.code}")
     if done.orphans:

@@ -163,8 +163,8 @@ def _child(
             os.dup2(here, there)
         os.environ.update({"OMP_NUM_THREADS": "1", "COLUMNS": "120", **environment})
         sys.stdin, sys.stdout, sys.stderr = (
-            io.TextIOWrapper(open(fd, mode, buffering=size, closefd=False), "utf-8", line_buffering=fd == 2)
-            for fd, mode, size in ((0, "rb", -1), (1, "wb", -1), (2, "wb", -1))
+            io.TextIOWrapper(os.fdopen(fd, mode, closefd=False), "utf-8", line_buffering=fd == 2)
+            for fd, mode in ((0, "rb"), (1, "wb"), (2, "wb"))
         )
         sys.argv = ["ampere", *arguments]
         sys.path[:] = ["", *(place for place in sys.path if place)]
@@ -182,7 +182,7 @@ def _child(
             main()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - what Python does with what nobody caught
             sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
             code = 1
         threading._shutdown()  # type: ignore[attr-defined]
@@ -193,7 +193,7 @@ def _child(
             os.write(2, f"Exception ignored in: <stdout>\n{type(error).__name__}: {error}\n".encode())
             code = 120
         sys.stderr.flush()
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - nothing of the child may run in the parent's place
         with contextlib.suppress(BaseException):
             os.write(2, b"the harness's child failed\n")
             sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ def descendants(pid: int) -> list[int]:
     while rest:
         at = rest.pop(0)
         try:
-            threads = os.listdir(f"/proc/{at}/task")
+            threads = os.listdir(f"/proc/{at}/task")  # noqa: PTH208 - quick
             below = [int(p) for t in threads for p in Path(f"/proc/{at}/task/{t}/children").read_text().split()]
         except OSError:
             continue

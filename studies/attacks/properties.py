@@ -1,12 +1,13 @@
 """Random small models in random types, parametrisations and settings: the estimate agrees with the model measured.
 
-A factory is drawn; it is profiled, estimated and measured by the command line on a processor. The measured energy lies in
-the estimate's 99 % interval, widened by what the measurement itself scatters by; or somebody says why not: the profile or
-the estimate is refused, or the estimate tells a doubt.
+A factory is drawn; it is profiled, estimated and measured by the command line on a processor. The measured energy lies
+in the estimate's 99 % interval, widened by what the measurement itself scatters by; or somebody says why not: the
+profile or the estimate is refused, or the estimate tells a doubt.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -20,7 +21,7 @@ from studies.attacks.cases import Case, Found
 
 LEVEL = "0.99"
 CLOSE = 0.10
-"""A measurement agrees as well where it is this near: two measurements of one model on a busy machine differ by as much."""
+"""A measurement agrees as well where it is this near: two of one model on a busy machine differ by as much."""
 _FILE = """
 import torch
 from torch import nn
@@ -50,8 +51,8 @@ CASTS = ("", "", "", ".double()", ".bfloat16()", ".half()")
 SETTINGS = ("pass", "pass", "pass", "torch.set_default_dtype(torch.float64)", "torch.autograd.set_detect_anomaly(True)",
             "torch.backends.mkldnn.set_flags(False)", "torch.use_deterministic_algorithms(True)",
             "torch.set_float32_matmul_precision('medium')", "torch.set_flush_denormal(True)")  # fmt: skip
-WRAPS = ("{}", "{}", "{}", "{}", "nn.utils.parametrizations.weight_norm({})", "nn.utils.parametrizations.spectral_norm({})",
-         "nn.utils.parametrizations.orthogonal({})")  # fmt: skip
+WRAPS = ("{}", "{}", "{}", "{}", "nn.utils.parametrizations.weight_norm({})",
+         "nn.utils.parametrizations.spectral_norm({})", "nn.utils.parametrizations.orthogonal({})")  # fmt: skip
 BEFORE = ("pass", "pass", "pass", "pass", "y = x.detach().float().numpy(); [(y.T @ y) for _ in range(20)]",
           "x = Slow.apply(x)", "self.layers(x).sum().backward()")  # fmt: skip
 
@@ -63,11 +64,11 @@ def drawn(draw: random.Random) -> str:
     batch, between = draw.choice((8, 32, 64)), draw.choice(("nn.ReLU()", "nn.GELU()", "nn.Tanh()"))
     if draw.random() < 0.6:
         widths = [draw.choice((16, 32, 64, 128, 200)) for _ in range(draw.choice((2, 3, 4)))]
-        made = [wrap.format(f"nn.Linear({a}, {b})") for a, b in zip(widths, widths[1:], strict=False)]
+        made = [wrap.format(f"nn.Linear({a}, {b})") for a, b in itertools.pairwise(widths)]
         layers, shape = f", {between}, ".join([*made, f"nn.Linear({widths[-1]}, 10)"]), f"{batch}, {widths[0]}"
     else:
         channels = [3, *(draw.choice((8, 16, 24)) for _ in range(draw.choice((1, 2))))]
-        made = [wrap.format(f"nn.Conv2d({a}, {b}, 3, padding=1)") for a, b in zip(channels, channels[1:], strict=False)]
+        made = [wrap.format(f"nn.Conv2d({a}, {b}, 3, padding=1)") for a, b in itertools.pairwise(channels)]
         norm = draw.choice(("", f"nn.BatchNorm2d({channels[1]}), "))
         head = f"nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear({4 * channels[-1]}, 10)"
         layers, shape = f"{made[0]}, {norm}{between}, {', '.join([*made[1:], head])}", f"{batch}, 3, 16, 16"
