@@ -42,8 +42,8 @@ SAFE_OF = {"--threads": ("0", "-1", "1", "2", "1.5", "nan", "", "a"),
            "--models": ("0", "-1", "1", "2", "nan", "1e3", ""), "--trials": ("0", "-1", "1", "5", "nan", ""),
            "--samples": ("0", "-1", "1", "5", "nan", ""),
            "--points": ("0", "-1", "1", "2", "3", "nan", "", "9" * 30),
-           "--meter": ("", "a", "nvml", "rapl+", "+", "cputime", "cputime:0", "cputime:nan", "command:", "command:false",
-                       "command:\"", "rapl+nvml", "cputime:1e400")}  # fmt: skip
+           "--meter": ("", "a", "nvml", "rapl+", "+", "cputime", "cputime:0", "cputime:nan", "command:",
+                       "command:false", "command:\"", "rapl+nvml", "cputime:1e400")}  # fmt: skip
 """Options that a line may not give any value: they take the machine's time, or the machine, by what they mean."""
 BASES: dict[str, tuple[str, ...]] = {
     "parse": ("tiny.py:mlp",),

@@ -38,8 +38,8 @@ def full_disk(attack: Attack, number: int, share: float, folder: Path) -> Found:
     causes = [f"full: {cause}" for cause in process.judged(done)]
     if done.code == 0 and number < undisturbed(attack).operations and "space" not in done.err.decode():
         causes.append("full: says nothing of it")
-    left = {path.name for path in folder.iterdir()} - before - {"p.json", "p.jsonl", "rec"}
-    if any(".json." in name or name.startswith(".") or "tmp" in name for name in left):
+    left = {path.name for path in folder.iterdir()} - before
+    if any(name.startswith((".ampere-", ".p.json.")) for name in left):
         causes.append("full: a temporary file stays")
     return _goes_on(attack, folder, causes, done)
 

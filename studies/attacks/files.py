@@ -278,7 +278,7 @@ def became(sort: str, path: Path, watch: Watch, whole: bool) -> tuple[list[str],
     causes: list[str] = []
     said = "read"
     signal.signal(signal.SIGALRM, slow)
-    signal.setitimer(signal.ITIMER_REAL, SLOWEST_S)
+    signal.setitimer(signal.ITIMER_REAL, SLOWEST_S * process.busy())
     watch.seen.clear()
     watch.on = True
     try:
@@ -375,7 +375,7 @@ def _patient(lines: Any, child: int) -> Iterator[str]:
     import select
 
     while True:
-        ready, _, _ = select.select([lines], [], [], 3 * SLOWEST_S)
+        ready, _, _ = select.select([lines], [], [], 12 * SLOWEST_S)
         if not ready:
             os.kill(child, signal.SIGKILL)
         line = lines.readline()

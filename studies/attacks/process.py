@@ -111,7 +111,7 @@ def command(
     """
     with adopting(), TemporaryFile() as out, TemporaryFile() as err:
         others = set(descendants(os.getpid()))
-        start, most_s = time.monotonic(), limit_s * _busy()
+        start, most_s = time.monotonic(), limit_s * busy()
         child = os.fork()
         if child == 0:
             _child(arguments, cwd, (out.fileno(), err.fileno()), before, environment or {})
@@ -139,7 +139,7 @@ def command(
         return Done(arguments, code, hung, out.read(), err.read(), seconds, most_mb, orphans)
 
 
-def _busy() -> float:
+def busy() -> float:
     """How many times longer things take here now than on a machine that does nothing else, at most four times."""
     return min(4.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 

@@ -1,7 +1,7 @@
 """What is broken inside a command's own process: killed at a write, a full disk, a clock that jumps, a short patience.
 
-`broken` wraps the lowest writes: those of `os`, of files that Python opens, and, where there is one, the seam of the
-package's own file module. Each is an operation with a number; an operation may be the process's last, or fail.
+`Operations` wraps the lowest writes: those of `os`, and of files that Python opens. Each is an operation with a number;
+an operation may be the process's last, or fail.
 """
 
 from __future__ import annotations
@@ -24,14 +24,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 OF_OS = ("write", "fsync", "replace", "rename", "ftruncate", "mkdir", "link", "unlink")
-"""Calls by which this package changes files; those of `OF_FILES` are wrapped too where there are such."""
-OF_FILES = ("ampere_energy.files", ("lowest_write", "write_all", "_write"))
-"""The package's own file module and the names its lowest write may have."""
+"""Calls by which this package changes files: all that `ampere_energy.files` does ends in one of them."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +66,6 @@ class Operations:
             return stream
 
         io.open = builtins.open = opened  # type: ignore[assignment]
-        module, names = OF_FILES
-        with contextlib.suppress(ImportError):
-            files = import_module(module)
-            for name in names:
-                if hasattr(files, name):
-                    setattr(files, name, self._wrapped(name, getattr(files, name)))
 
     def _wrapped(self, name: str, call: Callable[..., Any], counts: bool = True) -> Callable[..., Any]:
         @functools.wraps(call)
