@@ -13,7 +13,8 @@ from typing import Any
 
 from studies.attacks import cases, process, wreck
 from studies.attacks.cases import Case, Found
-from studies.attacks.hostile_models import MODELS, PROFILED, TRAINED, source
+from studies.attacks.hostile_models import HARMLESS, MODELS, PROFILED, TRAINED, source
+from studies.attacks.process import Done
 
 FEW = ("chdir in the factory", "exit in the forward", "printing to descriptor 1", "double", "os exit in the factory",
        "default dtype", "raising in the backward", "escape sequences in names")  # fmt: skip
@@ -25,7 +26,7 @@ def parsed(name: str, folder: Path, limit_s: float = process.LIMIT_S) -> Found:
     _prepare(name, folder)
     before = process.tree(folder)
     done = process.command("parse", "hostile.py:f", "--json", cwd=folder, limit_s=limit_s)
-    return process.of(done, process.judged(done, before, folder))
+    return process.of(done, [*process.judged(done, before, folder), *_refused(name, done)])
 
 
 def profiled(name: str, device: str, folder: Path, limit_s: float = 120.0) -> Found:
@@ -37,7 +38,7 @@ def profiled(name: str, device: str, folder: Path, limit_s: float = 120.0) -> Fo
         "profile", "hostile.py:f", "--device", device, *few, "--out", "p.json", "--json",
         cwd=folder, limit_s=limit_s, before=wreck.quick,
     )  # fmt: skip
-    causes = process.judged(made)
+    causes = [*process.judged(made), *_refused(name, made)]
     if {path for path in process.tree(folder) if not path.startswith(("p.", ".p."))} != set(before):
         causes.append("leaves the folder changed")
     if made.code == 0 and not (folder / "p.json").exists():
@@ -50,6 +51,10 @@ def profiled(name: str, device: str, folder: Path, limit_s: float = 120.0) -> Fo
             causes.append(f"estimate: exit {told.code} where the profile was made")
         found = process.of(told if len(causes) else made, causes)
     return found
+
+
+def _refused(name: str, done: Done) -> list[str]:
+    return ["refuses what trains like any other model"] if name in HARMLESS and done.code != 0 else []
 
 
 def _prepare(name: str, folder: Path) -> None:

@@ -260,6 +260,12 @@ TRAINED = (
     "a NaN loss", "raising in the backward",
 )  # fmt: skip
 """… and those that are trained, on a processor."""
+HARMLESS = (
+    "chdir in the factory", "chdir in the forward", "printing in the forward", "printing a lot in the forward",
+    "printing to descriptor 1 in the forward", "printing to descriptor 1", "printing at import", "double", "bfloat16",
+    "weight norm", "spectral norm", "orthogonal", "shared weights", "a thousand layers", "an import of itself",
+)  # fmt: skip
+"""Those that train like any other model: they are not to be refused."""
 
 
 def source(name: str) -> str:

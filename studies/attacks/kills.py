@@ -264,9 +264,9 @@ def _once(attack: Attack, draw: random.Random, whole: Whole, folder: Path, journ
     at, sniper = None, None
     if attack.target != "campaign":
         word = WORKER if attack.target == "worker" else SAMPLER
-        sniper = _Sniper(draw.uniform(0.1, 0.9 * whole.seconds), word)
+        sniper = _Sniper(draw.uniform(0.1, 0.8 * whole.seconds), word)
     elif how == "moment":
-        sniper = _Sniper(draw.uniform(0.0, 0.9 * whole.seconds))
+        sniper = _Sniper(draw.uniform(0.0, 0.7 * whole.seconds))
     else:
         # What is left to do is not known: of a large number, nothing may come of it.
         at = At(int(whole.operations * draw.random() ** 2), how, draw.random())
