@@ -159,6 +159,7 @@ def _closed_pipe() -> None:
 @_surrounding
 def _closed_output() -> None:
     os.close(1)
+    sys.stdout = None  # type: ignore[assignment]  # as Python starts then
 
 
 @_surrounding

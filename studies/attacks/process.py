@@ -188,7 +188,8 @@ def _child(
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         try:
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except (OSError, ValueError) as error:  # which Python ends so
             os.write(2, f"Exception ignored in: <stdout>\n{type(error).__name__}: {error}\n".encode())
             code = 120
