@@ -33,6 +33,8 @@ from studies import (
     whole_models,
     zoo,
 )
+from studies.attacks import cases, commands, factories, faults, files, properties
+from studies.attacks import kills as attacked
 from studies.results import RESULTS, made_at
 
 
@@ -65,6 +67,12 @@ def main(names: Sequence[str]) -> None:
         "seconds": lambda _: seconds.run(),
         "search": lambda _: search.run(seeds=5),
         "pruning": lambda _: pruning.run(),
+        "attacks: kills": lambda folder: attacked.run(500, folder, on_cpu=48, keep=cases.KEEP),
+        "attacks: faults": lambda folder: faults.run(folder, keep=cases.KEEP),
+        "attacks: factories": lambda folder: factories.run(folder, keep=cases.KEEP),
+        "attacks: files": lambda folder: files.run(10_000, folder, keep=cases.KEEP),
+        "attacks: commands": lambda folder: commands.run(1_000, folder, keep=cases.KEEP),
+        "attacks: properties": lambda folder: properties.run(30, folder, keep=cases.KEEP),
     }.items():
         if names and name not in names:
             continue
@@ -72,7 +80,10 @@ def main(names: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             results[name] = {**made_at(), "result": run(Path(folder))}
         print(f"{name}: {time.monotonic() - start:.0f} s")
-        print(json.dumps(results[name]["result"], indent=1))
+        if name.startswith("attacks: "):
+            cases.show(name, results[name]["result"])
+        else:
+            print(json.dumps(results[name]["result"], indent=1))
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     tables.main()
 
