@@ -23,19 +23,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from ampere_energy.errors import RequestError
+from ampere_energy.errors import MeterError, RequestError
 from ampere_energy.measure.devices.local import best_meter
 from ampere_energy.measure.devices.worker import about, for_device
+from ampere_energy.measure.gate import busy, passed
 from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
 from ampere_energy.measure.meters.recorder import Recorder, open_recorder
 from ampere_energy.measure.step import Step, captured
-from ampere_energy.measure.windows import idle_w
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.model.training import Mode
 from ampere_energy.plain import decode, encode, parse_json
@@ -280,7 +281,10 @@ def run(
             raise RequestError(f"{log} was recorded on {found.device}, this is {identity}", "choose another log")
     done = {(found.model, found.plan) for found in before}
     try:
-        idle = idle_w(recorder, _IDLE_S)
+        verdict = passed(recorder, partial(busy, where), _IDLE_S)
+        if verdict.refusal is not None:
+            raise MeterError(verdict.refusal)
+        idle = verdict.idle_w
         for seed in range(seeds):
             for name, builder in builders.items():
                 asked = replace(plan, seed=plan.seed + seed)

@@ -10,7 +10,8 @@ import pytest
 from studies.additive import spec_of
 
 from ampere_energy import profile
-from ampere_energy.fit.campaign import add, refine
+from ampere_energy.fit.additions import add
+from ampere_energy.fit.campaign import refine
 from ampere_energy.fit.merge import merged
 from ampere_energy.fit.profile import Profile, load
 from ampere_energy.fit.rules import Rules
