@@ -13,7 +13,8 @@ from ampere_energy.fit.profile import Profile
 from ampere_energy.measure.devices.simulated import SimulatedDevice
 from ampere_energy.measure.measurement import Measurement, Procedure, Workload
 from ampere_energy.model.blocks import Fragment, ModelSpec
-from ampere_energy.model.parse import parse
+from ampere_energy.model.parse import parse, parse_ref
+from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.variants import Variant
 from ampere_energy.predict.estimate import estimate
 from ampere_energy.show.plainly import estimate_json
@@ -74,6 +75,29 @@ def test_work_that_several_blocks_have_is_named() -> None:
     assert "blocks take 2.5 times what it takes whole" in found.doubts[0]
     assert found.outside.share < 0
     assert found.interval_j[0] < truth_j < found.interval_j[1]
+
+
+def test_a_model_of_one_block_is_compared_with_its_block() -> None:
+    class Orthogonal(SimulatedDevice):
+        """The recorded block takes 2.5 times what the model does, of which three longer measurements are made."""
+
+        def measure(self, workload: Workload, procedure: Procedure) -> Measurement:
+            found = super().measure(workload, procedure)
+            whole = isinstance(workload, ModelRef)
+            more = 1.0 if whole else 2.5
+            return replace(found, windows=tuple(replace(w, energy_j=w.energy_j * more) for w in found.windows))
+
+    ref = model_ref(f"{__file__}:one_block")
+    spec = parse_ref(ref)
+    found = estimate(spec, profile(spec, device=Orthogonal(0.02), ref=replace(ref, training=spec.training)))
+    assert len(spec.blocks) == 1
+    assert found.outside is not None
+    assert "blocks take 2.5 times" in found.doubts[0]
+
+
+def one_block() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """A model that is one block."""
+    return nn.Sequential(nn.Linear(4, 3), nn.Softsign()), (torch.randn(2, 4),)
 
 
 def test_where_blocks_and_whole_agree_nothing_is_said() -> None:

@@ -1,7 +1,7 @@
 """Measurements that a machine had an accident with: a thousand times what others of the same say, or a thousandth.
 
 A suspended machine, a counter that jumped: one such value among many would be taken for noise of all of them, or for
-residuals that nothing believable has. Kernels that are slow at some widths take forty times as long as others at most.
+residuals that nothing believable has. Widths at which kernels are slow are never one alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ampere_energy.fit.physics import Array, Mean
 _FARTHEST = math.log(100)
 """How far a logarithm may be from the median of its like."""
 _FEWEST = 3
-"""Of fewer nobody knows which one is off."""
+"""Of fewer nobody knows which one is off; and so many that are off are no accidents, but how the device is (`slow`)."""
 NOTHING = 9.0
 """The relative error of what tells nothing."""
 
@@ -69,4 +69,5 @@ def _apart(observations: Sequence[Observation], logs: Array) -> Array:
 def _far(logs: Array) -> Array:
     if len(logs) < _FEWEST:
         return np.zeros(len(logs), dtype=bool)
-    return np.asarray(np.abs(logs - np.median(logs)) > _FARTHEST)
+    found = np.asarray(np.abs(logs - np.median(logs)) > _FARTHEST)
+    return found if found.sum() < _FEWEST else np.zeros_like(found)

@@ -75,9 +75,10 @@ def outside(nets: NetFit, net: Net, processor: bool) -> Outside | None:
         net: the network.
         processor: whether the device is one.
     """
-    wholes = [o for o in telling(nets.observations) if o.blocks == net and len(net) > 1 and not o.apart]
+    single = len(net) == 1  # a model of one block: its own measurements are the long ones
+    wholes = [o for o in telling(nets.observations) if o.blocks == net and not o.apart and (o.long or not single)]
     metered = [o for o in wholes if o.energy_j is not None]
-    parts = [o for o in nets.observations if len(o.blocks) == 1 or o.apart]
+    parts = [o for o in nets.observations if (len(o.blocks) == 1 and not o.long) or o.apart]
     if not metered or not _tell(parts, len(nets.subjects)):
         return None
     kinds, points = [kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net]
@@ -92,7 +93,7 @@ def outside(nets: NetFit, net: Net, processor: bool) -> Outside | None:
     # Of blocks alone the host takes longer than of a model, and each pays once what a step pays: only what the device
     # itself does can be less than they say, and only where blocks side by side tell what is paid once.
     less = Outside(median(o.energy_j or 0.0 for o in metered), float(busy.energy_j[0]))
-    known = any(o.apart for o in parts)
+    known = single or any(o.apart for o in parts)
     return less if known and -less.apart > _enough(float(busy.energy_var[0]) + nets.repeats_var) else None
 
 
