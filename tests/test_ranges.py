@@ -14,7 +14,7 @@ import torch
 
 from ampere_energy import parse
 from ampere_energy.arguments import axis_of, width_ranges
-from ampere_energy.cli import app
+from ampere_energy.commands.app import app
 from ampere_energy.commands.looking import merge, profiles
 from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.fit.rules import Rules
