@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ampere_energy.fit.observed import Observation
 from ampere_energy.fit.physics import Array, Mean
@@ -55,7 +56,7 @@ def _expected_s(time: Mean, seen: Observation) -> float:
     return time.base + sum(each[block] for block in seen.blocks)
 
 
-def _apart(observations: Sequence[Observation], logs: Array) -> Array:
+def _apart(observations: Sequence[Observation], logs: Array) -> npt.NDArray[np.bool_]:
     """Which are far from others of the same kinds."""
     like: dict[tuple[int, ...], list[int]] = {}
     for i, seen in enumerate(observations):
@@ -66,7 +67,7 @@ def _apart(observations: Sequence[Observation], logs: Array) -> Array:
     return found
 
 
-def _far(logs: Array) -> Array:
+def _far(logs: Array) -> npt.NDArray[np.bool_]:
     if len(logs) < _FEWEST:
         return np.zeros(len(logs), dtype=bool)
     found = np.asarray(np.abs(logs - np.median(logs)) > _FARTHEST)
