@@ -62,7 +62,7 @@ class Trial:
         self.campaign = opened(spec, chosen, replace(RULES, rule=rule))
         if chance:
             requests = by_chance(self.campaign, random.Random(f"chance:{spec.name}"))
-            self.campaign.opening = replace(self.campaign.opening, requests=tuple(requests))
+            self.campaign.open_with(replace(self.campaign.opening, requests=tuple(requests)))
         unseen = [member(spec, widths) for widths in chosen.sample(members, seed)]
         nets = [self.campaign.scope.variant(variant) for variant in unseen]
         self.truth_j = np.array([self.device.true_energy_j(variant.blocks) for variant in unseen])
@@ -96,7 +96,7 @@ def opened(spec: ModelSpec, chosen: Family, rules: Rules) -> Guided:
     timed = Guided(spec, chosen.ranges, replace(rules, timings=True), False)
     light = tuple(request for request in timed.opening.requests if request.metered)
     campaign = Guided(spec, chosen.ranges, rules, False)
-    campaign.opening = Opening(light, len(light))
+    campaign.open_with(Opening(light, len(light)))
     return campaign
 
 

@@ -75,7 +75,7 @@ def test_fresh_moves_the_log_last(folder: Path) -> None:
         own = ("resnet18", "--input", "2,3,16,16", "--widths", "1,2,3,4", *SIM, "--out", "p.json", "--fresh")
         assert ampere("profile", *own, *wrong, cwd=folder).returncode == 2
         assert sorted(path.name for path in folder.iterdir()) == before
-    assert "no method is called 'papr'" in refused(
+    assert "--method papr; choose from ampere, paper" in refused(
         "profile", "lenet5", *SIM, "--out", "p.json", "--fresh", "--method", "papr", cwd=folder
     )
     assert sorted(path.name for path in folder.iterdir()) == before

@@ -15,7 +15,6 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from ampere_energy import cli
 from ampere_energy.errors import ModelError, printable
 from ampere_energy.show.tables import plain_table
 from ampere_energy.show.whole import Plain, whole
@@ -99,7 +98,7 @@ def test_whatever_is_raised_is_one_line_and_a_documented_code(
     def app(**_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr("ampere_energy.commands.app.app", app)
     done = ampere("models")
     assert done.returncode == code
     assert words in done.stderr

@@ -36,7 +36,8 @@ def full_disk(attack: Attack, number: int, share: float, folder: Path) -> Found:
     at = At(number, "full", share)
     done = _run(attack, folder, lambda: wreck.Operations(at))
     causes = [f"full: {cause}" for cause in process.judged(done)]
-    if done.code == 0 and number < undisturbed(attack).operations and "space" not in done.err.decode():
+    needing_space = undisturbed(attack).operations - 1  # the last one takes the lock's file away
+    if done.code == 0 and number < needing_space and "space" not in done.err.decode():
         causes.append("full: says nothing of it")
     left = {path.name for path in folder.iterdir()} - before
     if any(name.startswith((".ampere-", ".p.json.")) for name in left):

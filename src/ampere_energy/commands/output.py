@@ -22,7 +22,8 @@ def use_any_encoding() -> None:
     """What a terminal or pipe cannot encode is shown escaped, not an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            with contextlib.suppress(OSError):  # it leads nowhere, which writing to it will say
+                stream.reconfigure(errors="backslashreplace")
 
 
 def written_out() -> None:

@@ -21,7 +21,7 @@ from ampere_energy.fit.learn import learn
 from ampere_energy.fit.looks import look
 from ampere_energy.fit.nets import NetFit
 from ampere_energy.fit.observed import Net, Observation, observation
-from ampere_energy.fit.opening import opening
+from ampere_energy.fit.opening import Opening, opening
 from ampere_energy.fit.profile import MOST_POINTS
 from ampere_energy.fit.rounds import Chosen, Round, failed
 from ampere_energy.fit.rules import Request, Rules, Status
@@ -94,14 +94,18 @@ class Guided:
         evened = map(self.scope.even, members[:: QUESTIONS // ROUND_QUESTIONS])
         even = dict.fromkeys(self.scope.member(widths, which) for which, widths in evened)
         self.round_questions = [net for net in even if net not in self.questions]
-        self.opening = opening(self.scope, members, rules.timings)
+        self.open_with(opening(self.scope, members, rules.timings))
         self._records: list[tuple[Net, Record]] = []
         self._keys: list[Key] = []
         self._timed = [0]
-        self._left = Unanswered(enumerate(map(self._key, self.opening.requests)))
         self._opened: int | None = None
         self._skipped: dict[Key, str] = {}
         self._cut: dict[int, int] = {}
+
+    def open_with(self, design: Opening) -> None:
+        """Makes this the design that the campaign opens with; before anything was measured."""
+        self.opening = design
+        self._left = Unanswered(enumerate(map(self._key, design.requests)))
 
     def ask(self) -> Request | None:
         """The next network to measure, or None when an end condition is met."""

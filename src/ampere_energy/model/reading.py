@@ -121,9 +121,14 @@ def stop() -> None:
     _reader().stop()
 
 
-@cache
 def _reader() -> Child:
     """One a process: importing torch takes seconds. It dies with this process."""
+    return _reader_of(os.getpid())
+
+
+@cache
+def _reader_of(process: int) -> Child:
+    """What a process was forked from has a reader of its own, which is not to be asked or ended here."""
     return Child("ampere_energy.model.reader", name="the process that reads it")
 
 

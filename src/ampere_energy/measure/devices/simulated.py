@@ -28,7 +28,7 @@ from ampere_energy.measure.measurement import (
 )
 from ampere_energy.model.blocks import AnyKind, Block, Fragment
 from ampere_energy.model.reading import read
-from ampere_energy.model.source import ModelRef
+from ampere_energy.model.source import ModelRef, fingerprint
 from ampere_energy.model.variants import Phase, Variant
 
 _SHARES = {Phase.STEP: 1.0, Phase.FORWARD: 0.4, Phase.BACKWARD: 0.7, Phase.UPDATE: 0.1}
@@ -57,7 +57,7 @@ class SimulatedDevice:
         self.rough = rough
         self.world = world
         self._asked: dict[Workload, int] = {}
-        self._read: dict[ModelRef, tuple[Block, ...]] = {}
+        self._read: dict[tuple[ModelRef, str], tuple[Block, ...]] = {}
 
     @classmethod
     def named(cls, name: str) -> SimulatedDevice:
@@ -117,9 +117,10 @@ class SimulatedDevice:
         """What is trained, as blocks; whole models as those that parsing finds in them, once."""
         if not isinstance(workload, ModelRef):
             return tuple(part for block in workload.blocks for part in _parts(block))
-        if workload not in self._read:
-            self._read[workload] = read(workload).blocks
-        return self._read[workload]
+        known = workload, fingerprint(workload.source)
+        if known not in self._read:
+            self._read[known] = read(workload).blocks
+        return self._read[known]
 
     def _character(self, kind: AnyKind) -> tuple[float, float, float, float]:
         """A kind's constant (J), energy per FLOP and per parameter (J), and power (W)."""
