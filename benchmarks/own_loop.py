@@ -92,8 +92,17 @@ class Scored:
 
     @property
     def scored_j(self) -> list[float]:
-        """The windows that the estimate is held against: later ones alone, where its campaign ran the very model."""
-        return self.loops_j if self.table == "profiled" else self.during_j + self.loops_j
+        """The windows that the estimate is held against: on a processor those after its campaign alone.
+
+        Among its measurements a process that will be measured next is starting, beside which a loop takes some percent
+        more.
+        """
+        return self.during_j + self.loops_j if self.table == "card" else self.loops_j
+
+    @property
+    def error_meanwhile(self) -> float | None:
+        """The error beside the windows among the campaign's measurements, when the machine was as it was then."""
+        return self.energy_j / statistics.fmean(self.during_j) - 1 if self.during_j else None
 
     @property
     def loop_j(self) -> float:

@@ -33,7 +33,9 @@ What does the estimate say, and what does a training loop take that knows nothin
 **How it was measured.** Energy is modelled on the processor: processor seconds × {own_loop.WATTS:g} W, one thread of a
 shared two-core machine. A network's loop runs in {own_loop.PROCESSES} processes for models as they were profiled and in
 {own_loop.PROCESSES_OF_MANY} for the others, in windows of {own_loop.WINDOW_S:g} s, among the campaign's measurements and after
-them. Models as they were profiled are held against the later windows alone. Recorded {_when(profiled + unseen)}; regenerate
+them. Errors are those beside the later windows; *meanwhile* is the error beside the windows among the campaign's measurements,
+when the machine was as it was for the campaign. Where the two differ, the machine changed: the rows recorded so far ran while
+other programs kept the second core busy, at times more, at times less. Recorded {_when(profiled + unseen)}; regenerate
 this page from [the recorded windows](../../data/own-loop) by `make results`, record them anew by
 `python -m benchmarks.own_loop`.
 
@@ -125,7 +127,9 @@ def _table(found: list[Scored], row: Callable[[Scored], list[str]]) -> str:
     if not found:
         return ""
     heads = ["model", "estimate", "own loop", "error", "inside"]
-    heads += {"profiled": ["blocks alone"], "unseen": ["arguments"]}.get(found[0].table, ["blocks alone", "setting"])
+    heads += {"profiled": ["meanwhile", "blocks alone"], "unseen": ["meanwhile", "arguments"]}.get(
+        found[0].table, ["blocks alone", "setting"]
+    )
     lines = [heads, ["---"] * len(heads), *(row(scored) for scored in found)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -138,15 +142,24 @@ def _both(scored: Scored) -> list[str]:
 
 
 def _of_profiled(scored: Scored) -> list[str]:
-    return [*_both(scored), f"{100 * ((scored.without_j or 0.0) / scored.loop_j - 1):+.1f} %"]
+    return [*_both(scored), _meanwhile(scored), _blocks_alone(scored)]
 
 
 def _of_unseen(scored: Scored) -> list[str]:
-    return [*_both(scored), ", ".join(f"{name}={value}" for name, value in scored.arguments.items())]
+    arguments = ", ".join(f"{name}={value}" for name, value in scored.arguments.items())
+    return [*_both(scored), _meanwhile(scored), arguments]
 
 
 def _of_card(scored: Scored) -> list[str]:
-    return [*_of_profiled(scored), f"{scored.optimizer}, {scored.precision}"]
+    return [*_both(scored), _blocks_alone(scored), f"{scored.optimizer}, {scored.precision}"]
+
+
+def _meanwhile(scored: Scored) -> str:
+    return "" if (error := scored.error_meanwhile) is None else f"{100 * error:+.1f} %"
+
+
+def _blocks_alone(scored: Scored) -> str:
+    return f"{100 * ((scored.without_j or 0.0) / scored.loop_j - 1):+.1f} %"
 
 
 def host_times() -> str:

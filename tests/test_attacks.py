@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_killed_commands_go_on_to_the_undisturbed_result(tmp_path: Path) -> None:
     found = kills.run(6, tmp_path, small=True)
     assert found["fails"] == {}
-    assert found["n kills"] >= 3  # a command may end before the moment it was to be killed at
+    assert found["n kills"] >= 1  # a command may end before the moment it was to be killed at
 
 
 def test_a_full_disk_company_and_clocks_change_no_result(tmp_path: Path) -> None:
@@ -33,15 +33,15 @@ def test_hostile_factories_are_answered(tmp_path: Path) -> None:
 
 
 def test_damaged_files_are_refused_or_usable_and_nothing_in_them_is_run(tmp_path: Path) -> None:
-    found = files.run(300, tmp_path)
+    found = files.run(200, tmp_path)
     assert found["fails"] == {}
-    assert found["cases"] > 300
+    assert found["cases"] > 200
 
 
 def test_command_lines_end_as_documented(tmp_path: Path) -> None:
-    found = commands.run(60, tmp_path)
+    found = commands.run(40, tmp_path)
     assert found["fails"] == {}
-    assert found["cases"] == 60
+    assert found["cases"] == 40
 
 
 @pytest.mark.thorough

@@ -28,8 +28,9 @@ def test_the_pages_say_in_words_what_is_recorded() -> None:
 
 
 def test_what_is_asked_on_a_card_is_reached() -> None:
-    sets = of_plan("h200", json.loads(RESULTS.read_text())["evaluation"]["result"])
-    assert len(sets) == 32
+    every = of_plan("h200", json.loads(RESULTS.read_text())["evaluation"]["result"])
+    sets = {name: found for name, found in every.items() if "bf16" not in name}
+    assert (len(sets), len(every)) == (32, 38)
     inside = []
     for name, found in sets.items():
         scores, asked = found["scores"], bars(found)

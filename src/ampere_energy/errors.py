@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_LONGEST = 700
 
 
 def printable(text: str) -> str:
@@ -36,6 +37,8 @@ class AmpereError(Exception):
 
     def __init__(self, what: str, remedy: str = "") -> None:
         one_line = " ".join(what.split())
+        if len(one_line) > _LONGEST:  # it quotes a file or somebody's exception
+            one_line = f"{one_line[:_LONGEST]}…"
         super().__init__(f"{one_line}; {remedy}" if remedy else one_line)
         self.what = one_line
         self.remedy = remedy
