@@ -317,7 +317,7 @@ def _in_child(sorts: list[tuple[str, str, Callable[[Path], Path]]], folder: Path
     for fd in (0, 1, 2):
         os.dup2(nothing, fd)
     texts()
-    watch, mark = Watch(folder), folder.parent / f"{folder.name}.mark"
+    watch, mark, inherited = Watch(folder), folder.parent / f"{folder.name}.mark", process.inherited_mb()
     for number, (name, sort, make) in enumerate(sorts):
         place = folder / str(number)
         place.mkdir(parents=True)
@@ -327,12 +327,12 @@ def _in_child(sorts: list[tuple[str, str, Callable[[Path], Path]]], folder: Path
             planted.write_text(_EVIL.format(mark=str(mark)))
         path = make(place / FILE_OF[sort])
         wreck._write(told, f"{json.dumps({'begin': name})}\n".encode())
-        start, before = time.monotonic(), process.memory_mb(os.getpid())
+        start = time.monotonic()
         causes, said = became(sort, path, watch, number % 3 == 0 or not name.split()[0].isdigit())
         if mark.exists():
             causes.append("runs what a file names")
             mark.unlink()
-        if process.memory_mb(os.getpid()) > max(process.MOST_MB, before + 1):
+        if process.memory_mb(os.getpid()) - inherited > process.MOST_MB:
             causes.append("over 1.5 GB")
         figures = {"read s": round(time.monotonic() - start, 2), "mb": round(process.memory_mb(os.getpid()))}
         result = {"end": name, "causes": causes, "about": said[:200], "figures": figures}

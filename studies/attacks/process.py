@@ -34,6 +34,7 @@ CODES = {0, 2, 3, 4, 5, 130}
 """The exit codes that are documented."""
 _ADOPT, _DIE_WITH = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG
 _ENDED_MB = 5000.0
+_FRESH_MB = 300.0
 _LOOK_S = 0.02
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -112,6 +113,7 @@ def command(
     with adopting(), TemporaryFile() as out, TemporaryFile() as err:
         others = set(descendants(os.getpid()))
         start, most_s = time.monotonic(), limit_s * busy()
+        own, inherited = command_line(os.getpid()), inherited_mb()
         child = os.fork()
         if child == 0:
             _child(arguments, cwd, (out.fileno(), err.fileno()), before, environment or {})
@@ -119,10 +121,11 @@ def command(
         while True:
             ended, status, used = os.wait4(child, os.WNOHANG)
             if ended:
-                most_mb = max(most_mb, used.ru_maxrss / 1024)
+                most_mb = max(most_mb, used.ru_maxrss / 1024 - inherited)
                 break
             family = [child, *descendants(child)]
-            most_mb = max([most_mb, *map(memory_mb, family)])
+            for pid in family:
+                most_mb = max(most_mb, memory_mb(pid) - (inherited if command_line(pid) == own else 0.0))
             if time.monotonic() - start > most_s or most_mb > _ENDED_MB:
                 hung = True
                 for pid in reversed(family):
@@ -216,6 +219,12 @@ def descendants(pid: int) -> list[int]:
         found += below
         rest += below
     return found
+
+
+def inherited_mb() -> float:
+    """What a process forked from this one holds from the start, beyond what one that has imported torch does."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return max(0.0, pages * os.sysconf("SC_PAGE_SIZE") / 2**20 - _FRESH_MB)
 
 
 def memory_mb(pid: int) -> float:
