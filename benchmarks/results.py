@@ -35,7 +35,9 @@ shared two-core machine. A network's loop runs in {own_loop.PROCESSES} processes
 {own_loop.PROCESSES_OF_MANY} for the others, in windows of {own_loop.WINDOW_S:g} s, among the campaign's measurements and after
 them. Errors are those beside the later windows; *meanwhile* is the error beside the windows among the campaign's measurements,
 when the machine was as it was for the campaign. Where the two differ, the machine changed: the rows recorded so far ran while
-other programs kept the second core busy, at times more, at times less. Recorded {_when(profiled + unseen)}; regenerate
+other programs kept the second core busy, at times more, at times less, and come from two runs; of a model in both, the later
+run stands. Networks that no campaign ran were first to be held against all windows, and are held against the later ones since
+the others were seen to be dearer. Recorded {_when(profiled + unseen)}; regenerate
 this page from [the recorded windows](../../data/own-loop) by `make results`, record them anew by
 `python -m benchmarks.own_loop`.
 

@@ -14,10 +14,8 @@ import traceback
 import warnings
 from typing import Any, NoReturn
 
-from ampere_energy.errors import AmpereError, DeviceError
+from ampere_energy.errors import INTERRUPTED, AmpereError, DeviceError
 
-INTERRUPTED = 130
-"""The exit code of what was stopped by hand."""
 READER_LEFT = 141
 """The exit code where what reads the output went away, as a shell says of such a program."""
 REPORT = "an error of AMPERE: run again with --debug and report it where you have AMPERE from"

@@ -20,6 +20,8 @@ import re
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _LONGEST = 700
+INTERRUPTED = 130
+"""The exit code of what was stopped by hand."""
 
 
 def printable(text: str) -> str:

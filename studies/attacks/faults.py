@@ -125,10 +125,8 @@ def two_at_once(attack: Attack, lines: int, folder: Path) -> Found:
     return _goes_on(attack, folder, causes, first)
 
 
-def lock_of_another_host(attack: Attack, lines: int, folder: Path) -> Found:
-    """A campaign is killed; its lock is made to name another host; then it must not be taken over."""
-    attack.prepare(folder)
-    before = {path.name for path in folder.iterdir()} | {"p.json", "p.jsonl"}
+def _killed(attack: Attack, lines: int, folder: Path) -> None:
+    """Runs the command until its log has some lines, and kills it."""
     sniper = _Meanwhile(folder / "p.jsonl", lines, lambda: None)
 
     def kill(child: int) -> None:
@@ -138,6 +136,13 @@ def lock_of_another_host(attack: Attack, lines: int, folder: Path) -> Found:
                 os.kill(child, signal.SIGKILL)
 
     _run(attack, folder, _slowly, during=kill)
+
+
+def lock_of_another_host(attack: Attack, lines: int, folder: Path) -> Found:
+    """A campaign is killed; its lock is made to name another host; then it must not be taken over."""
+    attack.prepare(folder)
+    before = {path.name for path in folder.iterdir()} | {"p.json", "p.jsonl"}
+    _killed(attack, lines, folder)
     host, changed = socket.gethostname(), False
     for path in folder.iterdir():
         if path.name in before or not path.is_file():
@@ -159,15 +164,7 @@ def lock_of_another_host(attack: Attack, lines: int, folder: Path) -> Found:
 def packed(attack: Attack, lines: int, folder: Path) -> Found:
     """A campaign is killed, its log packed by gzip, and the same command goes on with it."""
     attack.prepare(folder)
-    sniper = _Meanwhile(folder / "p.jsonl", lines, lambda: None)
-
-    def kill(child: int) -> None:
-        sniper(child)
-        if sniper.done:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-
-    _run(attack, folder, _slowly, during=kill)
+    _killed(attack, lines, folder)
     log = folder / "p.jsonl"
     (folder / "p.jsonl.gz").write_bytes(gzip.compress(log.read_bytes()))
     known = log.read_bytes().count(b"\n")

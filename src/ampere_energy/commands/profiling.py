@@ -33,7 +33,7 @@ from ampere_energy.commands.options import (
 )
 from ampere_energy.commands.output import err, say, show
 from ampere_energy.commands.settings import given
-from ampere_energy.errors import DeviceError, RequestError
+from ampere_energy.errors import INTERRUPTED, DeviceError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +191,7 @@ def profile(
         say(f"left out, since each attempt to measure it failed: {skipped[0]}{others}")
     if not learnt.complete:
         say("the profile is partial: finish it by the same command with --resume")
-        raise typer.Exit(DeviceError.exit_code if skipped else 130)  # 130: as what was stopped by hand
+        raise typer.Exit(DeviceError.exit_code if skipped else INTERRUPTED)
 
 
 def _structures(ref: ModelRef, axes: Sequence[Axis]) -> list[Structure]:
