@@ -17,12 +17,12 @@ import numpy as np
 from studies import whole_models
 from studies.experiments import packed
 
-from ampere_energy.fit.guided import Guided
-from ampere_energy.fit.steps import steps
-from ampere_energy.measure.measurement import Measurement, durations
+from ampere_energy.campaign.adaptive import Guided
+from ampere_energy.cost_model.whole_step import steps
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.evaluation.experiment import Part
+from ampere_energy.measurement.records import Measurement, durations
 from ampere_energy.model.training import Mode
-from ampere_energy.predict.estimate import estimate
-from ampere_energy.predict.experiment import Part
 
 WAITS = 1.15
 

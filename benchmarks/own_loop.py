@@ -24,19 +24,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import profile
+from ampere_energy.cost_model.fitting import learn
 from ampere_energy.errors import AmpereError
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.learn import learn
-from ampere_energy.fit.profile import Profile
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices import Device, open_device
-from ampere_energy.measure.measurement import DeviceInfo, Measurement, MeterInfo, Procedure, Timing, Workload
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.measurement.devices import Device, open_device
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Procedure, Timing, Workload
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import Axis, structures
 from ampere_energy.model.training import Optimizer, Precision, Training
-from ampere_energy.predict.estimate import estimate
+from ampere_energy.profiles.profile import Profile
 from benchmarks.models import CARD, MODELS, Model
 
 ROOT = Path(__file__).parents[1]

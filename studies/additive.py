@@ -6,15 +6,15 @@ import random
 import statistics
 from collections.abc import Sequence
 
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.profile import Profile, Quantity
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import profile
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.families.catalogue import Family, family
 from ampere_energy.model.parse import parse
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.model.variants import Lesson, lessons
-from ampere_energy.model.zoo.families import Family, family
+from ampere_energy.profiles.profile import Profile, Quantity
 
 RULES = {"default": Rules(), "close": Rules(points=32, precision=0.003)}
 

@@ -21,27 +21,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from ampere_energy.fit.across import Across
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.guided import Guided
-from ampere_energy.fit.learn import learn
-from ampere_energy.fit.nets import NetFit
-from ampere_energy.fit.observed import Subject
-from ampere_energy.fit.profile import Profile
-from ampere_energy.fit.references import Traits, collect, traits_of
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices import open_device
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import DeviceInfo, Measurement, MeterInfo, Provenance, energies
+from ampere_energy.campaign.adaptive import Guided
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import profile
+from ampere_energy.cost_model.fitting import learn
+from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.observations import Subject
+from ampere_energy.cost_model.traits import Traits, collect, traits_of
+from ampere_energy.estimation.approximate import Parts, expectations
+from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.estimation.unseen_kinds import Across
+from ampere_energy.measurement.devices import open_device
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Provenance, energies
 from ampere_energy.model.blocks import AnyKind, Block, ModelSpec
+from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.parse import parse
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import WidthRange, alone
-from ampere_energy.model.zoo.families import family
-from ampere_energy.plain import decode, encode
-from ampere_energy.predict.approximate import Parts, expectations
-from ampere_energy.predict.estimate import Estimate, estimate
+from ampere_energy.profiles.profile import Profile
+from ampere_energy.serialization import decode, encode
 from studies import lab, whole_models
 from studies.additive import spec_of
 from studies.models import MODELS

@@ -19,17 +19,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ampere_energy.bundled.about import About, entries, load_bundled
-from ampere_energy.bundled.elsewhere import elsewhere
-from ampere_energy.fit.profile import Profile
-from ampere_energy.measure.devices import open_device
-from ampere_energy.measure.measurement import Measurement
-from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.estimation.another_batch import bridged
+from ampere_energy.estimation.another_card import elsewhere
+from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.evaluation.experiment import MEMBER, Experiment, Part
+from ampere_energy.evaluation.recorded import Recorded, load
+from ampere_energy.measurement.devices import open_device
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.training import Mode
-from ampere_energy.predict.batches import bridged
-from ampere_energy.predict.estimate import Estimate, estimate
-from ampere_energy.predict.experiment import MEMBER, Experiment, Part
-from ampere_energy.predict.recorded import Recorded, load
+from ampere_energy.profiles.bundles.catalogue import About, entries, load_bundled
+from ampere_energy.profiles.profile import Profile
 from studies.experiments import DATA, packed
 
 BUNDLE, FOLDER = "nvidia-h200", DATA / "cpu-batches"

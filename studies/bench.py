@@ -27,17 +27,17 @@ from botorch.models import SingleTaskGP
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.gp import fit
-from ampere_energy.fit.learn import learn
-from ampere_energy.fit.nets import NetFit
-from ampere_energy.fit.observed import Observation
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import profile
+from ampere_energy.cost_model.fitting import learn
+from ampere_energy.cost_model.gaussian_process import fit
+from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.observations import Observation
+from ampere_energy.estimation.many import estimate_many
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.model.variants import alone
-from ampere_energy.model.zoo.families import family
-from ampere_energy.predict.many import estimate_many
 from studies import oracle
 from studies.additive import spec_of
 

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
-from ampere_energy.bundled.about import ROOT, About, Accuracy, Widths
 from ampere_energy.errors import RequestError
-from ampere_energy.fit.profile import Profile
-from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.estimation.many import estimate_many
+from ampere_energy.evaluation.evaluate import rescore, score
+from ampere_energy.evaluation.experiment import Experiment, Part
+from ampere_energy.evaluation.recorded import Recorded
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.zoo.families import family
-from ampere_energy.plain import encode
-from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import Experiment, Part
-from ampere_energy.predict.many import estimate_many
-from ampere_energy.predict.recorded import Recorded
+from ampere_energy.profiles.bundles.catalogue import ROOT, About, Accuracy, Widths
+from ampere_energy.profiles.profile import Profile
+from ampere_energy.serialization import encode
 from studies.experiments import DATA, packed
 
 FIRST = DATA / "h200-cnn5" / "ampere"

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.rows import CONTEXT_OWN, CONTEXT_POWER, CONTEXT_TIME
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import profile
+from ampere_energy.cost_model.linearisation import CONTEXT_OWN, CONTEXT_POWER, CONTEXT_TIME
+from ampere_energy.estimation.many import estimate_many
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block
+from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.variants import member
-from ampere_energy.model.zoo.families import family
-from ampere_energy.predict.many import estimate_many
 from studies.additive import spec_of
 
 FAMILIES = ("lenet5", "cnn5")

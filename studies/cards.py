@@ -11,12 +11,12 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
-from ampere_energy.bundled.about import About, Widths, entries, load_bundled
-from ampere_energy.bundled.elsewhere import elsewhere
 from ampere_energy.errors import CoverageError
-from ampere_energy.predict.estimate import Estimate, estimate
-from ampere_energy.predict.evaluate import Member, Prediction, Score, Trials, rescore, score
-from ampere_energy.predict.recorded import Recorded, load
+from ampere_energy.estimation.another_card import elsewhere
+from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.evaluation.evaluate import Member, Prediction, Score, Trials, rescore, score
+from ampere_energy.evaluation.recorded import Recorded, load
+from ampere_energy.profiles.bundles.catalogue import About, Widths, entries, load_bundled
 from studies.experiments import DATA, card_name, packed
 
 OTHERS = DATA / "h200-cards"

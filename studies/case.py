@@ -31,18 +31,18 @@ from torch import nn
 from torch.nn import functional
 
 from ampere_energy.errors import MeterError, RequestError
-from ampere_energy.measure.devices.local import best_meter
-from ampere_energy.measure.devices.worker import about, for_device
-from ampere_energy.measure.gate import busy, passed
-from ampere_energy.measure.measurement import DeviceInfo, MeterInfo
-from ampere_energy.measure.meters.recorder import Recorder, open_recorder
-from ampere_energy.measure.step import Step, captured
+from ampere_energy.measurement.devices.local import best_meter
+from ampere_energy.measurement.devices.worker import about, for_device
+from ampere_energy.measurement.meter_gate import busy, passed
+from ampere_energy.measurement.meters.recorder import Recorder, open_recorder
+from ampere_energy.measurement.records import DeviceInfo, MeterInfo
+from ampere_energy.measurement.training_step import Step, captured
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.model.training import Mode
-from ampere_energy.plain import decode, encode, parse_json
-from ampere_energy.show.plot import Mark, Series, lines
-from ampere_energy.show.scale import Axis
-from ampere_energy.show.units import percent, si
+from ampere_energy.reporting.axes import Axis
+from ampere_energy.reporting.plot import Mark, Series, lines
+from ampere_energy.serialization import decode, encode, parse_json
+from ampere_energy.units import percent, si
 from studies import images
 from studies.images import Images
 from studies.results import ROOT

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from ampere_energy.measure.devices.local import processor_name
-from ampere_energy.measure.step import Step, training_step
+from ampere_energy.measurement.devices.local import processor_name
+from ampere_energy.measurement.training_step import Step, training_step
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Training

@@ -25,13 +25,13 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from ampere_energy.measure import step as steps
-from ampere_energy.measure.memory import hand_back
-from ampere_energy.measure.meters.sampler import SampledMeter
+from ampere_energy.evaluation.experiment import drawn
+from ampere_energy.measurement import training_step as steps
+from ampere_energy.measurement.memory import hand_back
+from ampere_energy.measurement.meters.sampler import SampledMeter
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Variant, alone, member
-from ampere_energy.predict.experiment import drawn
 from studies.results import ROOT
 from studies.warming_on_gpu import chunk_of, run_for, seen
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from ampere_energy.errors import MeterError
-from ampere_energy.measure.meters.counters import Unrolled
-from ampere_energy.measure.meters.rapl import RaplMeter
+from ampere_energy.measurement.meters.counters import Unrolled
+from ampere_energy.measurement.meters.rapl import RaplMeter
 
 MOST_W = 2000.0
 RANGE_UJ = 262_143_328_850

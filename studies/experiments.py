@@ -25,17 +25,17 @@ from typing import Any
 
 from torch import nn
 
-from ampere_energy.measure.devices import open_device
-from ampere_energy.measure.measurement import DeviceInfo, Measurement, point_of
-from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.evaluation.evaluate import rescore
+from ampere_energy.evaluation.experiment import Part, read
+from ampere_energy.evaluation.recorded import Recorded, load
+from ampere_energy.measurement.devices import open_device
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.measurement.records import DeviceInfo, Measurement, point_of
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import Phase, Variant, alone
-from ampere_energy.predict.evaluate import rescore
-from ampere_energy.predict.experiment import Part, read
-from ampere_energy.predict.recorded import Recorded, load
-from ampere_energy.show.plainly import evaluation_json
+from ampere_energy.reporting.as_json import evaluation_json
 from studies.results import ROOT
 
 DATA = ROOT / "data"

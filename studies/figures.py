@@ -18,17 +18,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ampere_energy.fit.gp import fit
-from ampere_energy.fit.guided import REACH_90
-from ampere_energy.measure.measurement import Measurement, Window, durations, energies
-from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.campaign.adaptive import REACH_90
+from ampere_energy.cost_model.gaussian_process import fit
+from ampere_energy.evaluation.evaluate import Trials, rescore, score
+from ampere_energy.evaluation.experiment import Part
+from ampere_energy.evaluation.recorded import Recorded, load
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.measurement.records import Measurement, Window, durations, energies
 from ampere_energy.model.blocks import Kind
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Phase, Variant
-from ampere_energy.predict.evaluate import Trials, rescore, score
-from ampere_energy.predict.experiment import Part
-from ampere_energy.predict.recorded import Recorded, load
-from ampere_energy.show.plot import Axis, Cell, Mark, Series, bars, cdf, heat, lines, scatter
+from ampere_energy.reporting.plot import Axis, Cell, Mark, Series, bars, cdf, heat, lines, scatter
 from studies import case
 from studies.experiments import DEPTHS, PLANS, grown
 from studies.results import ROOT

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ampere_energy.fit.physics import Array
-from ampere_energy.measure.devices.simulated import SimulatedDevice, fill_of
+from ampere_energy.cost_model.physical_mean import Array
+from ampere_energy.measurement.devices.simulated import SimulatedDevice, fill_of
 from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.families.catalogue import Family, family
 from ampere_energy.model.variants import Variant, member
-from ampere_energy.model.zoo.families import Family, family
 from studies.additive import spec_of
 from studies.rules import FAMILIES, MOST, NOISE, ROUGH, RULES, Stand, mean_curve, opened, reached
 

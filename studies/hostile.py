@@ -22,12 +22,12 @@ from typing import Any
 
 import torch
 
+from ampere_energy.campaign.run import METHODS, profile
 from ampere_energy.errors import AmpereError, FileError
-from ampere_energy.fit.campaign import METHODS, profile
-from ampere_energy.fit.profile import Profile, load
-from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import ModelSpec
-from ampere_energy.predict.estimate import estimate
+from ampere_energy.profiles.profile import Profile, load
 from studies.additive import spec_of
 
 ODD: tuple[Any, ...] = (

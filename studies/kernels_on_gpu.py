@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ampere_energy.fit.kernels import FILLED, TILE
+from ampere_energy.cost_model.kernels import FILLED, TILE
 from studies.results import ROOT
 
 SHORTEST_US = 20

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import torch
 
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.profile import Profile
-from ampere_energy.fit.rules import Status
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.campaign.rules import Status
+from ampere_energy.campaign.run import profile
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.profiles.profile import Profile
 from studies.additive import spec_of
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ampere_energy.fit import kernels, learn, nets, posterior, rows
-from ampere_energy.fit.gp import GaussianProcess, fit
-from ampere_energy.fit.host import HOST_BOUND
-from ampere_energy.fit.nets import NetFit
-from ampere_energy.fit.observed import Observation, Subject
-from ampere_energy.fit.physics import Array
-from ampere_energy.fit.steps import steps
+from ampere_energy.cost_model import fitting, joint, kernels, linearisation, posterior
+from ampere_energy.cost_model.gaussian_process import GaussianProcess, fit
+from ampere_energy.cost_model.host_overhead import HOST_BOUND
+from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.observations import Observation, Subject
+from ampere_energy.cost_model.physical_mean import Array
+from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.model.variants import WidthRange
 from studies.results import ROOT
 
@@ -89,7 +89,7 @@ def observe(lab: LabSet, row: Row, eager: bool) -> Observation:
 
 def learnt(lab: LabSet, eager: bool = False) -> NetFit:
     rows = [observe(lab, row, eager) for row in lab.train]
-    return learn.learn(subjects(lab), rows, idle_w=idle_w(lab.train) if eager else None)
+    return fitting.learn(subjects(lab), rows, idle_w=idle_w(lab.train) if eager else None)
 
 
 def idle_w(rows: Sequence[Row]) -> float:
@@ -142,7 +142,7 @@ def eager_named(lab: LabSet, model: NetFit) -> tuple[dict[str, float], list[str]
     gap = max(0.0, min(row["s"] - row["sg"] for row in named))
     spread = 1.4826 * float(np.median([abs(row["h"][0] / host - 1) for row in named]))
     structures = dict.fromkeys(model.subjects[kind].structure for kind in kinds)
-    told = nets.Host(host, tuple((name, 0.0) for name in structures), max(0.02, spread), gap)
+    told = joint.Host(host, tuple((name, 0.0) for name in structures), max(0.02, spread), gap)
     whole = replace(model, host=told, idle_w=idle_w(named))
     found = steps(whole, kinds, points)
     names = ["→".join(str(b[2]) for b in row["chain"][:-1]) for row in named]
@@ -232,7 +232,7 @@ CANDIDATES = {
 def components(without: Sequence[str] = ()) -> Iterator[None]:
     """The engine with some components of the residuals left out, for comparison only."""
     kept = {name: tuple(c for c in getattr(kernels, name) if c.name not in without) for name in ("TIME", "POWER")}
-    modules = (nets, rows, posterior, learn)
+    modules = (joint, linearisation, posterior, fitting)
     before = {(module, name): getattr(module, name) for module in modules for name in kept if hasattr(module, name)}
     for module, name in before:
         setattr(module, name, kept[name])

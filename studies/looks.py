@@ -1,7 +1,7 @@
 """Whether looking for slow widths pays: HAR networks on simulated devices that are slow where an H200 was seen to be.
 
 One convolution takes many times as long in two boxes of widths, a large one and one of half a percent of all. Campaigns
-of so many seconds, with and without looks (`ampere_energy.fit.looks`), in worlds that are rough besides.
+of so many seconds, with and without looks (`campaign.slow_region_search`), in worlds that are rough besides.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from ampere_energy.fit import guided, rounds
-from ampere_energy.fit.campaign import answered
-from ampere_energy.fit.guided import Guided
-from ampere_energy.fit.points import anywhere
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import Measurement, Procedure, Timing, Workload
+from ampere_energy.campaign import adaptive, batch_planner
+from ampere_energy.campaign.adaptive import Guided
+from ampere_energy.campaign.points import anywhere
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import answered
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.measurement.records import Measurement, Procedure, Timing, Workload
 from ampere_energy.model.blocks import Block, Point
+from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.variants import Variant, member
-from ampere_energy.model.zoo.families import FAMILIES
 from studies.additive import spec_of
 
 BUDGET_S = 100.0
@@ -75,13 +75,13 @@ def _slow_somewhere(workload: Workload) -> bool:
 @contextmanager
 def _without_looks() -> Iterator[None]:
     """Campaigns that offer points by chance alone."""
-    kept = guided.look, rounds.afar
-    guided.look = lambda *_, **__: None
-    rounds.afar = lambda slow, kind, domain, draw, count: [anywhere(domain, draw) for _ in range(count)]
+    kept = adaptive.look, batch_planner.afar
+    adaptive.look = lambda *_, **__: None
+    batch_planner.afar = lambda slow, kind, domain, draw, count: [anywhere(domain, draw) for _ in range(count)]
     try:
         yield
     finally:
-        guided.look, rounds.afar = kept
+        adaptive.look, batch_planner.afar = kept
 
 
 def run(worlds: int, members: int) -> dict[str, dict[str, float]]:

@@ -17,16 +17,16 @@ from typing import Any
 
 import torch
 
-from ampere_energy.measure.devices.local import LocalDevice
-from ampere_energy.measure.measurement import POINT, REPORT, durations, energies
-from ampere_energy.measure.meters.nvml import open_meter
-from ampere_energy.measure.meters.sampler import SampledMeter
-from ampere_energy.measure.step import Step, training_step
+from ampere_energy.measurement.devices.local import LocalDevice
+from ampere_energy.measurement.meters.nvml import open_meter
+from ampere_energy.measurement.meters.sampler import SampledMeter
+from ampere_energy.measurement.records import POINT, REPORT, durations, energies
+from ampere_energy.measurement.training_step import Step, training_step
 from ampere_energy.model.parse import parse
 from ampere_energy.model.source import ModelRef, instantiate, model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import lessons
-from ampere_energy.plain import encode
+from ampere_energy.serialization import encode
 
 WIDTHS = (64, 128, 256, 256)
 INPUT = (128, 3, 64, 64)

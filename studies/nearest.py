@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ampere_energy.bundled.about import About, Widths, entries, load_bundled
-from ampere_energy.bundled.elsewhere import elsewhere
-from ampere_energy.measure.measurement import Measurement, energies
+from ampere_energy.estimation.another_batch import bridged
+from ampere_energy.estimation.another_card import elsewhere
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.nearest import Candidate, nearest
+from ampere_energy.evaluation.experiment import Part
+from ampere_energy.evaluation.recorded import Recorded
+from ampere_energy.measurement.records import Measurement, energies
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.training import Mode
-from ampere_energy.predict.batches import bridged
-from ampere_energy.predict.estimate import estimate
-from ampere_energy.predict.experiment import Part
-from ampere_energy.predict.nearest import Candidate, nearest
-from ampere_energy.predict.recorded import Recorded
+from ampere_energy.profiles.bundles.catalogue import About, Widths, entries, load_bundled
 from studies import whole_models
 from studies.batches import at_batch
 from studies.experiments import packed

@@ -8,7 +8,7 @@ import gpytorch
 import torch
 from botorch.fit import fit_gpytorch_mll
 
-from ampere_energy.fit.gp import GaussianProcess, Hyper, fit
+from ampere_energy.cost_model.gaussian_process import GaussianProcess, Hyper, fit
 
 
 class Oracle(gpytorch.models.ExactGP):

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from ampere_energy.errors import MeterError
-from ampere_energy.measure.measurement import POINT
-from ampere_energy.measure.meters import Reading
-from ampere_energy.measure.meters.recorder import LATE
-from ampere_energy.measure.meters.trace import Trace
-from ampere_energy.measure.windows import SEEN, SETTLED_S
+from ampere_energy.measurement.meters import Reading
+from ampere_energy.measurement.meters.recorder import LATE
+from ampere_energy.measurement.meters.trace import Trace
+from ampere_energy.measurement.records import POINT
+from ampere_energy.measurement.windows import SEEN, SETTLED_S
 
 TICK_S = 0.1
 STEADY = POINT.steady

@@ -51,18 +51,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from ampere_energy.decide.channels import Channels, prunable
-from ampere_energy.decide.prune import FAVOURABLE, prune
-from ampere_energy.decide.pruned import Budget, Guide, Pruned, measured
-from ampere_energy.decide.refine import refined
+from ampere_energy.campaign.adaptive import Guided
+from ampere_energy.campaign.additions import add
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import profile
 from ampere_energy.errors import AmpereError, DeviceError, RequestError
-from ampere_energy.fit.additions import add
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.guided import Guided
-from ampere_energy.fit.profile import Profile
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices import Device, open_device
-from ampere_energy.measure.measurement import (
+from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.measurement.devices import Device, open_device
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.measurement.records import (
     DeviceInfo,
     Measurement,
     MeterInfo,
@@ -72,13 +69,16 @@ from ampere_energy.measure.measurement import (
     Workload,
     same_setting,
 )
-from ampere_energy.measure.store import MeasurementLog
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import WidthRange, block_points
-from ampere_energy.plain import decode, encode, parse_json
-from ampere_energy.predict.estimate import Estimate, estimate
+from ampere_energy.optimization.pruning.channels import Channels, prunable
+from ampere_energy.optimization.pruning.prune import FAVOURABLE, prune
+from ampere_energy.optimization.pruning.pruned import Budget, Guide, Pruned, measured
+from ampere_energy.optimization.pruning.refine import refined
+from ampere_energy.profiles.profile import Profile
+from ampere_energy.serialization import decode, encode, parse_json
 from studies import case, images, tables
 from studies.images import Images
 from studies.results import ROOT

@@ -21,23 +21,23 @@ from typing import Any
 
 import numpy as np
 
-from ampere_energy.fit import guided
-from ampere_energy.fit.guided import Guided
-from ampere_energy.fit.opening import Opening
-from ampere_energy.fit.points import anywhere
-from ampere_energy.fit.rules import Request, Rule, Rules
-from ampere_energy.fit.steps import steps
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import POINT
+from ampere_energy.campaign import adaptive
+from ampere_energy.campaign.adaptive import Guided
+from ampere_energy.campaign.opening import Opening
+from ampere_energy.campaign.points import anywhere
+from ampere_energy.campaign.rules import Request, Rule, Rules
+from ampere_energy.cost_model.whole_step import steps
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.measurement.records import POINT
 from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.families.catalogue import Family, family
 from ampere_energy.model.variants import alone, member
-from ampere_energy.model.zoo.families import Family, family
 from studies.additive import spec_of
 
 RULES = Rules(points=10_000, precision=1e-6, timings=False)
 NOISE, ROUGH = 0.01, 0.1
 MOST = 108
-LOOK = guided.ROUND // 4
+LOOK = adaptive.ROUND // 4
 FAMILIES = ("lenet5", "cnn5")
 CHANCE = "random from the first"
 GUIDED, RANDOM = Rule.GUIDED.value, Rule.RANDOM.value
@@ -131,7 +131,7 @@ def mean_curve(curves: Sequence[Sequence[Stand]]) -> list[Stand]:
 def shares(curves: dict[str, list[Stand]], most: int, chance: str = RANDOM) -> list[dict[str, Any]]:
     """For each error that single blocks by chance reach: what each rule took, and guided's share; `most` if never."""
     found, opening = [], curves[chance][0].measurements
-    rounds = [s for s in curves[chance] if (s.measurements - opening) % guided.ROUND == 0]
+    rounds = [s for s in curves[chance] if (s.measurements - opening) % adaptive.ROUND == 0]
     for number, stand in enumerate(rounds[1:], start=1):
         if stand.error >= min(s.error for s in rounds[:number]):
             continue  # chance was better off before

@@ -18,16 +18,16 @@ import numpy as np
 import optuna
 import torch
 
-from ampere_energy.bundled.about import load_bundled
-from ampere_energy.decide.descend import descend
-from ampere_energy.decide.front import hypervolume, unbeaten
-from ampere_energy.decide.search import Found, proxy, search
-from ampere_energy.decide.space import Space, space_of
-from ampere_energy.fit.physics import Array
-from ampere_energy.measure.measurement import Measurement
-from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.cost_model.physical_mean import Array
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import Variant
+from ampere_energy.optimization.search.descend import descend
+from ampere_energy.optimization.search.front import hypervolume, unbeaten
+from ampere_energy.optimization.search.search import Found, proxy, search
+from ampere_energy.optimization.search.space import Space, space_of
+from ampere_energy.profiles.bundles.catalogue import load_bundled
 from studies.results import ROOT
 
 BUNDLE, PROFILE = "nvidia-h200", "cnn5-128x3x64x64-graph"

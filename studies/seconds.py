@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ampere_energy.measure.measurement import Measurement
-from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import Part
-from ampere_energy.predict.recorded import Recorded
+from ampere_energy.evaluation.evaluate import rescore, score
+from ampere_energy.evaluation.experiment import Part
+from ampere_energy.evaluation.recorded import Recorded
+from ampere_energy.measurement.records import Measurement
 from studies.experiments import packed
 
 APART_S = 10.0

@@ -20,17 +20,17 @@ from typing import Any
 
 import torch
 
-from ampere_energy.measure.devices.local import LocalDevice
-from ampere_energy.measure.measurement import Measurement, Workload, point_of
-from ampere_energy.measure.memory import hand_back
-from ampere_energy.measure.meters.nvml import open_meter
-from ampere_energy.measure.meters.sampler import SampledMeter
-from ampere_energy.measure.step import Step, training_step
+from ampere_energy.evaluation.experiment import Part
+from ampere_energy.evaluation.recorded import load
+from ampere_energy.measurement.devices.local import LocalDevice
+from ampere_energy.measurement.memory import hand_back
+from ampere_energy.measurement.meters.nvml import open_meter
+from ampere_energy.measurement.meters.sampler import SampledMeter
+from ampere_energy.measurement.records import Measurement, Workload, point_of
+from ampere_energy.measurement.training_step import Step, training_step
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.plain import encode
-from ampere_energy.predict.experiment import Part
-from ampere_energy.predict.recorded import load
+from ampere_energy.serialization import encode
 from studies.experiments import DATA
 
 SETS = ("cnn5-any", "har-any", "lstm-any", "resnet-any", "transformer-aligned", "resnet_10-any", "lenet5-any")

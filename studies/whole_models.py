@@ -28,13 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from ampere_energy.fit.campaign import answered, captures_alone
-from ampere_energy.fit.guided import REACH_90, Guided
-from ampere_energy.fit.rules import Rules
-from ampere_energy.fit.steps import steps
-from ampere_energy.measure.devices.local import LocalDevice
-from ampere_energy.measure.measurement import REPORT, Measurement, Record, durations, energies
-from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.campaign.adaptive import REACH_90, Guided
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import answered, captures_alone
+from ampere_energy.cost_model.whole_step import steps
+from ampere_energy.measurement.devices.local import LocalDevice
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.measurement.records import REPORT, Measurement, Record, durations, energies
 from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef

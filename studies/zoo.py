@@ -14,13 +14,13 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import profile
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Fragment, ModelSpec
 from ampere_energy.model.objective import objective
 from ampere_energy.model.parse import parse
-from ampere_energy.predict.estimate import estimate
 from studies.models import MODELS, Inputs
 
 NOISE = 0.01

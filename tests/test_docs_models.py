@@ -38,7 +38,7 @@ def ran(command: str, folder: Path) -> str:
     if "profile" in words[:1] and "--device" not in words:  # the page's own device is what is at hand
         words += ["--device", "simulated:0.01"]
         words = [w for i, w in enumerate(words) if w != "--threads" and words[i - 1] != "--threads"]
-    program = [sys.executable, "-c", "from ampere_energy.cli import main; main()", *words]
+    program = [sys.executable, "-c", "from ampere_energy.cli.main import main; main()", *words]
     found = subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=240)
     assert found.returncode == 0, f"{command}: {found.stderr[-500:]}"
     return found.stdout

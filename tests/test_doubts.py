@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 from studies.additive import spec_of
+from test_cli import ampere, answer
 
 from ampere_energy import profile
-from ampere_energy.fit.additions import add
-from ampere_energy.fit.campaign import refine
-from ampere_energy.fit.merge import merged
-from ampere_energy.fit.profile import Profile, load
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import POINT, Measurement, Procedure, Workload
+from ampere_energy.campaign.additions import add
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import refine
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.measurement.records import POINT, Measurement, Procedure, Workload
 from ampere_energy.model.source import model_ref
-from ampere_energy.plain import encode
-from ampere_energy.predict.estimate import estimate
-from ampere_energy.show.plainly import estimate_json, profile_json
-from ampere_energy.show.profile_page import profile_page
-from test_cli import ampere, answer
+from ampere_energy.profiles.merge import merged
+from ampere_energy.profiles.profile import Profile, load
+from ampere_energy.reporting.as_json import estimate_json, profile_json
+from ampere_energy.reporting.profile_page import profile_page
+from ampere_energy.serialization import encode
 
 STUCK = "untrusted: plug reads 100 W idle and 100.5 W under full load"
 

@@ -9,13 +9,13 @@ import pytest
 from studies import experiments, figures
 from studies.results import ROOT
 
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import POINT
-from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.evaluation.evaluate import rescore, score
+from ampere_energy.evaluation.experiment import Part, drawn, record
+from ampere_energy.evaluation.recorded import load
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.measurement.records import POINT
 from ampere_energy.model.training import Training
-from ampere_energy.predict.evaluate import rescore, score
-from ampere_energy.predict.experiment import Part, drawn, record
-from ampere_energy.predict.recorded import load
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from studies import zoo
 from studies.models import MODELS, Inputs
 from torch import nn
 
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.step import training_step
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.measurement.training_step import training_step
 from ampere_energy.model.blocks import Block, Fragment, Kind, ModelSpec, Role
 from ampere_energy.model.build import build
 from ampere_energy.model.objective import tensors_in

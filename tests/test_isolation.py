@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from ampere_energy.fit.profile import load
 from test_cli import ampere, answer
+
+from ampere_energy.profiles.profile import load
 
 INPUT = ("--input", "4,8")
 MODELS = """
@@ -42,7 +42,7 @@ class Interrupts:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
 sys.argv = ["ampere", "parse", "lenet5"]
-from ampere_energy.cli import main
+from ampere_energy.cli.main import main
 main()
 """
 
@@ -112,7 +112,7 @@ def test_ctrl_c_is_one_line_whatever_is_imported_just_then(module: str) -> None:
 def test_a_command_about_a_users_model_does_not_import_torch_itself(folder: Path) -> None:
     program = (
         "import sys; sys.argv = ['ampere', *sys.argv[1:]]\n"
-        "from ampere_energy.cli import main\n"
+        "from ampere_energy.cli.main import main\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "assert 'torch' not in sys.modules"

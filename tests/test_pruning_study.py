@@ -12,13 +12,13 @@ import torch
 from studies import case, pruning, tables
 from studies.results import RESULTS, ROOT
 
-from ampere_energy.decide.pruned import Guide
+from ampere_energy.campaign.rules import Rules
 from ampere_energy.errors import RequestError
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import Measurement, Procedure, Workload
-from ampere_energy.measure.store import MeasurementLog
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.measurement.log import MeasurementLog
+from ampere_energy.measurement.records import Measurement, Procedure, Workload
 from ampere_energy.model.training import Mode
+from ampere_energy.optimization.pruning.pruned import Guide
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = """

@@ -13,13 +13,13 @@ from studies.additive import spec_of
 from studies.results import RESULTS
 from studies.rules import Stand
 
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.guided import ROUND
-from ampere_energy.fit.rules import Rule
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.model.zoo.families import family
-from ampere_energy.predict.estimate import estimate
-from ampere_energy.predict.many import estimate_many
+from ampere_energy.campaign.adaptive import ROUND
+from ampere_energy.campaign.rules import Rule
+from ampere_energy.campaign.run import profile
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.many import estimate_many
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.model.families.catalogue import family
 
 
 def test_intervals_and_probabilities_hold_over_worlds() -> None:

@@ -15,13 +15,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ampere_energy.collection import load
-    from ampere_energy.decide.channels import prunable
-    from ampere_energy.decide.objective import energy_objective
-    from ampere_energy.decide.prune import prune
-    from ampere_energy.decide.pruned import Pruned, load_pruned
-    from ampere_energy.decide.search import search
-    from ampere_energy.decide.space import space_of
+    from ampere_energy.campaign.rules import Rules
+    from ampere_energy.campaign.run import profile
     from ampere_energy.errors import (
         AmpereError,
         CoverageError,
@@ -33,14 +28,19 @@ if TYPE_CHECKING:
         WidthError,
         WorkerError,
     )
-    from ampere_energy.fit.campaign import profile
-    from ampere_energy.fit.profile import Profile
-    from ampere_energy.fit.rules import Rules
+    from ampere_energy.estimation.estimate import Estimate, estimate
+    from ampere_energy.estimation.many import estimate_many
     from ampere_energy.model.parse import parse
     from ampere_energy.model.structures import Axis
     from ampere_energy.model.training import Mode, Optimizer, Precision, Training
-    from ampere_energy.predict.estimate import Estimate, estimate
-    from ampere_energy.predict.many import estimate_many
+    from ampere_energy.optimization.pruning.channels import prunable
+    from ampere_energy.optimization.pruning.prune import prune
+    from ampere_energy.optimization.pruning.pruned import Pruned, load_pruned
+    from ampere_energy.optimization.search.objective import energy_objective
+    from ampere_energy.optimization.search.search import search
+    from ampere_energy.optimization.search.space import space_of
+    from ampere_energy.profiles.collection import load
+    from ampere_energy.profiles.profile import Profile
 
 __version__ = "0.1.0"
 __all__ = [
@@ -80,31 +80,31 @@ _HOMES = {
     "Axis": "ampere_energy.model.structures",
     "CoverageError": "ampere_energy.errors",
     "DeviceError": "ampere_energy.errors",
-    "Estimate": "ampere_energy.predict.estimate",
+    "Estimate": "ampere_energy.estimation.estimate",
     "FileError": "ampere_energy.errors",
     "MeterError": "ampere_energy.errors",
     "Mode": "ampere_energy.model.training",
     "ModelError": "ampere_energy.errors",
     "Optimizer": "ampere_energy.model.training",
     "Precision": "ampere_energy.model.training",
-    "Profile": "ampere_energy.fit.profile",
-    "Pruned": "ampere_energy.decide.pruned",
+    "Profile": "ampere_energy.profiles.profile",
+    "Pruned": "ampere_energy.optimization.pruning.pruned",
     "RequestError": "ampere_energy.errors",
-    "Rules": "ampere_energy.fit.rules",
+    "Rules": "ampere_energy.campaign.rules",
     "Training": "ampere_energy.model.training",
     "WidthError": "ampere_energy.errors",
     "WorkerError": "ampere_energy.errors",
-    "energy_objective": "ampere_energy.decide.objective",
-    "estimate": "ampere_energy.predict.estimate",
-    "estimate_many": "ampere_energy.predict.many",
-    "load": "ampere_energy.collection",
-    "load_pruned": "ampere_energy.decide.pruned",
+    "energy_objective": "ampere_energy.optimization.search.objective",
+    "estimate": "ampere_energy.estimation.estimate",
+    "estimate_many": "ampere_energy.estimation.many",
+    "load": "ampere_energy.profiles.collection",
+    "load_pruned": "ampere_energy.optimization.pruning.pruned",
     "parse": "ampere_energy.model.parse",
-    "profile": "ampere_energy.fit.campaign",
-    "prunable": "ampere_energy.decide.channels",
-    "prune": "ampere_energy.decide.prune",
-    "search": "ampere_energy.decide.search",
-    "space_of": "ampere_energy.decide.space",
+    "profile": "ampere_energy.campaign.run",
+    "prunable": "ampere_energy.optimization.pruning.channels",
+    "prune": "ampere_energy.optimization.pruning.prune",
+    "search": "ampere_energy.optimization.search.search",
+    "space_of": "ampere_energy.optimization.search.space",
 }
 
 

@@ -1,6 +1,6 @@
 """`python -m ampere_energy` is `ampere`."""
 
-from ampere_energy.cli import main
+from ampere_energy.cli.main import main
 
 if __name__ == "__main__":
     main()

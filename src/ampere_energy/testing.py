@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
-from ampere_energy.measure.devices import Device
-from ampere_energy.measure.measurement import POINT, Workload
-from ampere_energy.measure.meters import Meter
-from ampere_energy.plain import decode, encode
+from ampere_energy.measurement.devices import Device
+from ampere_energy.measurement.meters import Meter
+from ampere_energy.measurement.records import POINT, Workload
+from ampere_energy.serialization import decode, encode
 
 
 def check_meter(open_meter: Callable[[], Meter], readings: int = 20, pause_s: float = 0.01) -> None:

@@ -68,7 +68,7 @@ def options() -> dict[str, list[tuple[str, bool, bool]]]:
     """The options of each command: a name, whether it is a flag, and whether it takes a number."""
     import typer
 
-    from ampere_energy.commands.app import app
+    from ampere_energy.cli.app import app
 
     def of(command: Any) -> list[tuple[str, bool, bool]]:
         named = [p for p in command.params if getattr(p, "param_type_name", "") == "option"]

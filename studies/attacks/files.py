@@ -74,14 +74,14 @@ class Watch:
 @cache
 def texts() -> dict[str, str]:
     """Valid files: profiles by both methods, a log with a whole, an evaluation, an experiment, a pruned model."""
-    from ampere_energy.fit.campaign import profile
-    from ampere_energy.fit.rules import Rules
-    from ampere_energy.measure.devices.simulated import SimulatedDevice
-    from ampere_energy.measure.measurement import POINT
-    from ampere_energy.measure.store import MeasurementLog
+    from ampere_energy.campaign.rules import Rules
+    from ampere_energy.campaign.run import profile
+    from ampere_energy.evaluation.experiment import drawn
+    from ampere_energy.measurement.devices.simulated import SimulatedDevice
+    from ampere_energy.measurement.log import MeasurementLog
+    from ampere_energy.measurement.records import POINT
     from ampere_energy.model.source import model_ref
-    from ampere_energy.plain import encode
-    from ampere_energy.predict.experiment import drawn
+    from ampere_energy.serialization import encode
 
     found = {f"profile {name}": json.dumps(record) for name, record in hostile.bases().items()}
     with TemporaryDirectory() as place:
@@ -222,12 +222,12 @@ def special(sort: str, path: Path) -> Path:
 
 def read(sort: str, path: Path, whole: bool) -> None:
     """Reads a file as the command that is given it would; a log at times as `--resume` does."""
-    from ampere_energy.collection import load as load_named
-    from ampere_energy.decide.pruned import load_pruned
-    from ampere_energy.fit.file import heading
-    from ampere_energy.measure.store import MeasurementLog
-    from ampere_energy.predict.recorded import load as load_recorded
-    from ampere_energy.show.sets import read_sets
+    from ampere_energy.evaluation.recorded import load as load_recorded
+    from ampere_energy.measurement.log import MeasurementLog
+    from ampere_energy.optimization.pruning.pruned import load_pruned
+    from ampere_energy.profiles.collection import load as load_named
+    from ampere_energy.profiles.file import heading
+    from ampere_energy.reporting.evaluated_sets import read_sets
 
     if sort.startswith("profile"):
         heading(path, older=True)
@@ -250,8 +250,8 @@ class _EnoughError(Exception):
 
 
 def _resume(log: Path) -> None:
-    from ampere_energy.fit.campaign import profile
-    from ampere_energy.measure.devices.simulated import SimulatedDevice
+    from ampere_energy.campaign.run import profile
+    from ampere_energy.measurement.devices.simulated import SimulatedDevice
 
     def stop(status: Any) -> None:
         raise _EnoughError

@@ -69,14 +69,15 @@ class Done:
 def ready() -> None:
     """Pays for what every child would: imports, and one thread, as a pool does not survive a fork."""
     import ampere_energy
-    from ampere_energy import cli
-    from ampere_energy.fit import campaign
-    from ampere_energy.measure.devices import local, simulated
+    from ampere_energy.campaign import run
+    from ampere_energy.cli import main
+    from ampere_energy.estimation import many
+    from ampere_energy.evaluation import experiment
+    from ampere_energy.measurement.devices import local, simulated
     from ampere_energy.model import parse
-    from ampere_energy.predict import experiment, many
-    from ampere_energy.show import progress, tables
+    from ampere_energy.reporting import progress, tables
 
-    _ = (cli, campaign, local, simulated, parse, experiment, many, progress, tables)
+    _ = (main, run, local, simulated, parse, experiment, many, progress, tables)
     for name in ampere_energy.__all__:
         getattr(ampere_energy, name)
     torch.set_num_threads(1)
@@ -179,7 +180,7 @@ def _child(
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if before is not None:
             before()
-        from ampere_energy.cli import main
+        from ampere_energy.cli.main import main
 
         try:
             main()

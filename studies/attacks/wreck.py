@@ -129,9 +129,9 @@ def journal(path: Path) -> int:
     Returns:
         The file, to tell more there.
     """
-    from ampere_energy.measure.devices.local import LocalDevice
-    from ampere_energy.measure.devices.simulated import SimulatedDevice
-    from ampere_energy.measure.store import MeasurementLog
+    from ampere_energy.measurement.devices.local import LocalDevice
+    from ampere_energy.measurement.devices.simulated import SimulatedDevice
+    from ampere_energy.measurement.log import MeasurementLog
 
     told = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
@@ -159,9 +159,9 @@ def remembering() -> None:
 
     By itself it counts what this process asked: a network asked for again after a kill would scatter otherwise.
     """
-    from ampere_energy.measure.devices.simulated import SimulatedDevice
-    from ampere_energy.measure.store import MeasurementLog
-    from ampere_energy.plain import encode
+    from ampere_energy.measurement.devices.simulated import SimulatedDevice
+    from ampere_energy.measurement.log import MeasurementLog
+    from ampere_energy.serialization import encode
 
     if not hasattr(SimulatedDevice(), "_asked"):
         return
@@ -197,7 +197,7 @@ def _key(workload: Any) -> str:
 
 def name_of(record: Any) -> str:
     """A digest of what a record says, dates and durations apart."""
-    from ampere_energy.plain import encode
+    from ampere_energy.serialization import encode
 
     return digest(encode(record))
 
@@ -239,7 +239,7 @@ def jumping(seed: int) -> None:
 
 def impatient(most_s: float) -> None:
     """From now on no answer of a worker is waited for longer than this, once it has started."""
-    from ampere_energy.measure.devices.local import Worker
+    from ampere_energy.measurement.devices.local import Worker
 
     ask = Worker.ask
 
@@ -252,7 +252,7 @@ def impatient(most_s: float) -> None:
 
 def slowly(each_s: float) -> None:
     """From now on the simulated device takes its time, so that something can happen meanwhile."""
-    from ampere_energy.measure.devices.simulated import SimulatedDevice
+    from ampere_energy.measurement.devices.simulated import SimulatedDevice
 
     def slow(call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
@@ -268,7 +268,7 @@ def slowly(each_s: float) -> None:
 
 def quick() -> None:
     """From now on every measurement is as short as can be: what it says does not matter, only that it is made."""
-    from ampere_energy.measure.devices.local import LocalDevice
+    from ampere_energy.measurement.devices.local import LocalDevice
 
     measure = LocalDevice.measure
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ampere_energy.model.zoo import convnets, resnets, sequences
-from ampere_energy.model.zoo.families import VOCABULARY
+from ampere_energy.model.families import convnets, resnets, sequences
+from ampere_energy.model.families.catalogue import VOCABULARY
 from studies.models.contract import Built, seeded
 
 ORIGINAL = (64, 128, 256, 512)

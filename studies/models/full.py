@@ -11,7 +11,7 @@ import torch
 import transformers
 from torch import nn
 
-from ampere_energy.model.zoo import resnets
+from ampere_energy.model.families import resnets
 from studies.models import attention, convnets, images, sequences
 from studies.models.contract import Built, seeded
 

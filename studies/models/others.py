@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ampere_energy.model.zoo import resnets
-from ampere_energy.model.zoo import sequences as zoo
-from ampere_energy.model.zoo.families import VOCABULARY
+from ampere_energy.model.families import resnets
+from ampere_energy.model.families import sequences as zoo
+from ampere_energy.model.families.catalogue import VOCABULARY
 from studies.models.contract import Built, seeded
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 import transformers
 
-from ampere_energy.model.zoo import resnets, sequences
-from ampere_energy.model.zoo.families import VOCABULARY
+from ampere_energy.model.families import resnets, sequences
+from ampere_energy.model.families.catalogue import VOCABULARY
 from studies.models import convnets
 from studies.models.contract import Built, seeded
 

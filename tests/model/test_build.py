@@ -5,9 +5,9 @@ import torch
 from studies.additive import spec_of
 
 from ampere_energy.model.build import build
+from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.model.variants import lessons
-from ampere_energy.model.zoo.families import family
 
 
 @pytest.mark.parametrize("name", ["lenet5", "cnn5"])

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from ampere_energy.fit.observed import subject
-from ampere_energy.fit.references import traits_of
-from ampere_energy.measure.step import training_step
+from ampere_energy.cost_model.observations import subject
+from ampere_energy.cost_model.traits import traits_of
+from ampere_energy.measurement.training_step import training_step
 from ampere_energy.model.blocks import Fragment, Kind, ModelSpec
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, alone, lessons, member
-from ampere_energy.plain import decode, encode
+from ampere_energy.serialization import decode, encode
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -11,10 +11,10 @@ from torch import nn
 from torch.nn import functional
 
 from ampere_energy.errors import WidthError
-from ampere_energy.model.pieces import cut, extract
 from ampere_energy.model.program import Affine, Call, Given, Program, Source, Value, settled, size_of
 from ampere_energy.model.record import record
-from ampere_energy.plain import digest
+from ampere_energy.model.splitting import cut, extract
+from ampere_energy.serialization import digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ampere_energy.measure.step import training_step
+from ampere_energy.measurement.training_step import training_step
 from ampere_energy.model.blocks import Fragment, ModelSpec
 from ampere_energy.model.parse import parse
 from ampere_energy.model.program import Source
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, alone
-from ampere_energy.plain import decode, encode
+from ampere_energy.serialization import decode, encode
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 VOCABULARY, CLASSES = 97, 7

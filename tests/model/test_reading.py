@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from ampere_energy.decide.covering import covering
 from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.model import reading
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.reading import PATIENCE, Listed, apart, listed, read
 from ampere_energy.model.source import ModelRef, instantiate, model_ref
-from ampere_energy.plain import decode, encode
+from ampere_energy.optimization.pruning.coverage import covering
+from ampere_energy.serialization import decode, encode
 
 MODELS = """
 import ctypes, os, random, sys, time

@@ -12,9 +12,9 @@ from ampere_energy.model.blocks import Kind
 from ampere_energy.model.build import build
 from ampere_energy.model.layers import Layer, layer
 from ampere_energy.model.parse import parse
-from ampere_energy.model.pieces import cut, extract
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
+from ampere_energy.model.splitting import cut, extract
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from ampere_energy.errors import ModelError, RequestError, WidthError
+from ampere_energy.model.families.catalogue import VOCABULARY, family
 from ampere_energy.model.source import InputSpec, ModelRef, find, instantiate, load, model_ref
 from ampere_energy.model.training import Training
-from ampere_energy.model.zoo.families import VOCABULARY, family
-from ampere_energy.plain import decode, encode
+from ampere_energy.serialization import decode, encode
 
 FILE = """
 import torch

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from ampere_energy.arguments import axis_of
+from ampere_energy.campaign.rules import Rules
+from ampere_energy.campaign.run import profile
+from ampere_energy.cli.arguments import axis_of
 from ampere_energy.errors import CoverageError, ModelError, RequestError
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.merge import merged
-from ampere_energy.fit.rules import Rules
-from ampere_energy.measure.devices.simulated import SimulatedDevice
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import MOST, Axis, structures
 from ampere_energy.model.variants import WidthRange
-from ampere_energy.predict.estimate import estimate
+from ampere_energy.profiles.merge import merged
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 FACTORIES = """

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 import torch
 
+from ampere_energy.campaign.run import profile
 from ampere_energy.errors import CoverageError, RequestError
-from ampere_energy.fit.campaign import profile
-from ampere_energy.fit.profile import load
-from ampere_energy.measure.devices.local import LocalDevice
-from ampere_energy.measure.devices.simulated import SimulatedDevice
-from ampere_energy.measure.measurement import Procedure
-from ampere_energy.measure.step import training_step
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.measurement.devices.local import LocalDevice
+from ampere_energy.measurement.devices.simulated import SimulatedDevice
+from ampere_energy.measurement.records import Procedure
+from ampere_energy.measurement.training_step import training_step
 from ampere_energy.model import torch_settings
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode, Precision, Training
 from ampere_energy.model.variants import alone
-from ampere_energy.predict.estimate import estimate
+from ampere_energy.profiles.profile import load
 
 QUICK = Procedure(windows=2, ticks=1, window_s=0.01, warm_up_s=0.0)
 SPY = """

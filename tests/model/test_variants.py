@@ -8,11 +8,11 @@ from studies.additive import spec_of
 
 from ampere_energy.errors import RequestError, WidthError
 from ampere_energy.model.blocks import Block, Role
+from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import Lesson, Variant, WidthRange, block_domains, block_points, lessons, member
-from ampere_energy.model.zoo.families import family
-from ampere_energy.plain import decode, encode
+from ampere_energy.serialization import decode, encode
 
 
 def plan(name: str) -> tuple[Lesson, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ampere_energy.model import pieces, record
+from ampere_energy.model import record, splitting
 from ampere_energy.model.objective import Inputs, tensors_in, train_mode
 from ampere_energy.model.program import Program, Source, Tape
 from ampere_energy.model.rebuild import Rebuilt
@@ -56,11 +56,11 @@ def run(model: nn.Module, inputs: Inputs, seed: int = 0) -> Run:
     return Run(tape, recorder.kept, before, loss.detach(), gradients)
 
 
-def numbers(tape: Tape, piece: pieces.Piece, program: Program) -> dict[int, int]:
+def numbers(tape: Tape, piece: splitting.Piece, program: Program) -> dict[int, int]:
     """The tape's number of each value of a piece."""
     inside = {n for place in piece for n in tape.calls[place].makes}
     calls = [
-        *pieces._preparation(tape, piece, inside, pieces._constants(tape)),
+        *splitting._preparation(tape, piece, inside, splitting._constants(tape)),
         *(tape.calls[place] for place in piece),
     ]
     found: dict[int, int] = {}
@@ -73,9 +73,9 @@ def numbers(tape: Tape, piece: pieces.Piece, program: Program) -> dict[int, int]
 def rebuilt(real: Run, seed: int = 0) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The loss of the pieces chained, with the model's weights, and the gradients of these."""
     tape, values = real.tape, dict(real.values)
-    cut = pieces.cut(tape)
+    cut = splitting.cut(tape)
     modules = []
-    for piece, program in zip(cut, pieces.extract(tape, cut), strict=True):
+    for piece, program in zip(cut, splitting.extract(tape, cut), strict=True):
         module, theirs = Rebuilt(program, CPU).train(), numbers(tape, piece, program)
         for name, tensor in (*module.state.named_parameters(), *module.state.named_buffers(remove_duplicate=False)):
             number = theirs[int(name.removeprefix("v"))]

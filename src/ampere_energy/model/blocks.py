@@ -29,7 +29,7 @@ from ampere_energy.model.layers import (
 )
 from ampere_energy.model.program import BYTES, MATRIX, Affine, Program, Source, settled
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.plain import digest, later
+from ampere_energy.serialization import digest, later
 
 Point = tuple[int, ...]
 USUAL = "float32"

@@ -12,17 +12,17 @@ from torch import nn
 
 from ampere_energy.errors import ModelError, WidthError
 from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec, Role
+from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
 from ampere_energy.model.objective import Inputs
-from ampere_energy.model.pieces import Piece, cut, entire, extract, finer, tape_of, unused
 from ampere_energy.model.program import MATRIX, Program, Source, Tape, settled
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
 from ampere_energy.model.source import Loaded, ModelRef, load
+from ampere_energy.model.splitting import Piece, cut, entire, extract, finer, tape_of, unused
 from ampere_energy.model.templates import MOST_AXES, Moves, template
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange
-from ampere_energy.model.zoo.families import FAMILIES
 
 _STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """What is tried to change an argument of a factory by."""

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from ampere_energy.errors import WidthError
-from ampere_energy.plain import incidental, later
+from ampere_energy.serialization import incidental, later
 
 PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag")
 """Properties of a tensor that are views of it: calls of their own, as `torch.Tensor.T.__get__`."""

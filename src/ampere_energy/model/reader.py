@@ -12,11 +12,11 @@ import traceback
 import warnings
 from typing import Any
 
-from ampere_energy.child import opened, told
+from ampere_energy.child_process import opened, told
 from ampere_energy.errors import AmpereError, ModelError
 from ampere_energy.model import torch_settings
 from ampere_energy.model.source import ModelRef
-from ampere_energy.plain import decode, encode
+from ampere_energy.serialization import decode, encode
 
 
 def main() -> None:

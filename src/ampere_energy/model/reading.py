@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from ampere_energy.child import Child, as_error
+from ampere_energy.child_process import Child, as_error
 from ampere_energy.errors import ModelError, RequestError, WorkerError
 from ampere_energy.model.blocks import AnyKind, Block, Fragment, ModelSpec
+from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
-from ampere_energy.model.zoo.families import FAMILIES
-from ampere_energy.plain import decode, encode
+from ampere_energy.serialization import decode, encode
 
 PATIENCE = "AMPERE_READ_S"
 """The variable of the environment that has the seconds that reading a model may take."""

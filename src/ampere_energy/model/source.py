@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from ampere_energy import files
 from ampere_energy.errors import ModelError, RequestError, WidthError
+from ampere_energy.model.families.catalogue import FAMILIES, family
 from ampere_energy.model.training import Training
-from ampere_energy.model.zoo.families import FAMILIES, family
-from ampere_energy.plain import later
+from ampere_energy.serialization import later
 
 if TYPE_CHECKING:
     import torch

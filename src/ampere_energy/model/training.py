@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ampere_energy.errors import RequestError
-from ampere_energy.plain import later
+from ampere_energy.serialization import later
 
 
 class Optimizer(StrEnum):

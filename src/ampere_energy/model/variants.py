@@ -22,7 +22,7 @@ from ampere_energy.errors import RequestError, WidthError
 from ampere_energy.model.blocks import USUAL, AnyKind, Block, Fragment, Kind, ModelSpec, Point, Role
 from ampere_energy.model.layers import Layer, Signal, layer
 from ampere_energy.model.training import Training
-from ampere_energy.plain import later
+from ampere_energy.serialization import later
 
 HEAD_CLASSES = 10
 STEM_CHANNELS = 1

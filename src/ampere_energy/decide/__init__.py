@@ -1,1 +1,0 @@
-"""What to do about a cost that is known before it is paid."""

@@ -1,1 +1,0 @@
-"""The paper's families: width ranges without torch (`families`), builders with it (`convnets`)."""
