@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_cli import ampere, answer
 
 from ampere_energy.profiles.profile import load
+from command import ampere, answer
 
 INPUT = ("--input", "4,8")
 MODELS = """

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_cli import ampere, answer
 
 from ampere_energy.optimization.pruning.pruned import load_pruned
+from command import ampere, answer
 
 MINE = """
 import torch

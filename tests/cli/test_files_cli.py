@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from studies.additive import spec_of
-from test_cli import ampere, answer
 
 from ampere_energy import files
 from ampere_energy.campaign import additions
@@ -24,6 +23,7 @@ from ampere_energy.measurement.lock import held
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.profiles.collection import log_of, profile_path
 from ampere_energy.profiles.profile import Profile, load
+from command import ampere, answer
 
 PROCESSES = multiprocessing.get_context("fork")
 SIM = ("--device", "simulated:0.01")

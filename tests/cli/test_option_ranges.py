@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_cli import ampere
 
 from ampere_energy import parse
 from ampere_energy.campaign.rules import Rules
@@ -23,6 +22,7 @@ from ampere_energy.measurement.devices import open_device
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.model.source import InputSpec
 from ampere_energy.model.variants import WidthRange
+from command import ampere
 
 DIGITS = "9" * 400
 CORES = os.cpu_count() or 1

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_cli import ampere, answer
 
 import ampere_energy
 from ampere_energy import Mode, Optimizer, Precision, Training
 from ampere_energy.errors import AmpereError, CoverageError, FileError, RequestError
 from ampere_energy.profiles.bundles.catalogue import ROOT, About, Widths, entries
 from ampere_energy.serialization import decode, encode
+from command import ampere, answer
 
 SOURCE = Path(__file__).parents[2] / "src"
 UNUSUAL = ("--optimizer", "adam", "--precision", "bf16", "--channels-last", "--accumulate", "2", "--mode", "graph")

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from test_cli import ampere, answer
+
+from command import ampere, answer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MINE = """

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from rich.table import Table
 from rich.text import Text
-from test_cli import ampere
 
 from ampere_energy.errors import ModelError, printable
 from ampere_energy.reporting.tables import plain_table
 from ampere_energy.reporting.terminal import Plain, whole
+from command import ampere
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\x7f"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\x7f"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_cli import ampere, answer
 
 from ampere_energy.cli.arguments import counted, joules, probability, seconds, share, step_budget, watt_hours, watts
 from ampere_energy.errors import RequestError
 from ampere_energy.units import Quantity
+from command import ampere, answer
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from rich.table import Table
-from test_cli import ampere, answer
 
 from ampere_energy.reporting.terminal import WIDE, console, whole
+from command import ampere, answer
 
 LONG = "a_module_with_a_name_that_is_longer_than_most"
 FACTORY = "a_factory_whose_name_does_not_fit_into_a_column"

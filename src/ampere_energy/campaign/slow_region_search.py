@@ -1,7 +1,7 @@
 """Where to look for blocks that a device computes many times as slowly as most.
 
-Slow blocks lie in boxes of widths (`slow_regions`), and no posterior tells of a box that nothing was measured in. A kind
-that is slow somewhere may be so elsewhere, and some timings are for looking: where a box's edges are, between its
+Slow blocks lie in boxes of widths (`slow_regions`), and no posterior tells of a box that nothing was measured in. A
+kind that is slow somewhere may be so elsewhere, and some timings are for looking: where a box's edges are, between its
 outermost slow block and the next that is known, and in the middle of the largest box that nothing was looked at in yet.
 """
 

@@ -19,7 +19,7 @@ from ampere_energy.cost_model.physical_mean import Array, Mean
 _FARTHEST = math.log(100)
 """How far a logarithm may be from the median of its like."""
 _FEWEST = 3
-"""Of fewer nobody knows which one is off; and so many that are off are no accidents, but the device (`slow_regions`)."""
+"""Of fewer nobody knows which one is off; so many that are off are no accidents, but the device (`slow_regions`)."""
 NOTHING = 9.0
 """The relative error of what tells nothing."""
 

@@ -1,7 +1,7 @@
 """A model of which a profile knows some blocks, or none, or all at another batch: known, scaled and guessed together.
 
 Blocks that are known are predicted as always; where that is at another batch, their sum is scaled (`another_batch`).
-Others are guessed across the known kinds, at the batch that is asked for: to that model a batch is a size like any other.
+Others are guessed across the known kinds, at the batch that is asked for: there a batch is a size like any other.
 The known blocks together, and each guessed one, are log-normal; their sum is taken as log-normal with the mean and
 variance it has. Errors of guessed blocks go together as far as one model is wrong for all of them, and are
 independent of the known blocks'. Where steps wait for the host, what it takes to issue unknown structures is guessed

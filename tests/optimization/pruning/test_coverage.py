@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-from test_cli import ampere, answer
 
 from ampere_energy.errors import CoverageError
 from ampere_energy.estimation.coverage import Known, differing, listed, nearest_words, recognised
@@ -17,6 +16,7 @@ from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Training
 from ampere_energy.profiles.profile import Profile, load
+from command import ampere, answer
 
 MINE = """
 from torch import nn
