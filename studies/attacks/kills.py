@@ -232,10 +232,12 @@ def attacked(attack: Attack, kills: int, seed: str, folder: Path) -> Found:
     draw, whole = random.Random(seed), undisturbed(attack)
     attack.prepare(folder)
     journal, died, causes = folder.parent / f"{folder.name}.journal", 0, []
-    base, done = state(folder).lines, None
+    base, done, ends = state(folder).lines, None, 0
     for _ in range(kills):
+        before = _saved(folder)
         done, killed = _once(attack, draw, whole, folder, journal)
         died += killed
+        ends += killed and _saved(folder) != before
         causes += _of_the_killed(done, attack)
         if done.code == 0:
             break
@@ -251,11 +253,18 @@ def attacked(attack: Attack, kills: int, seed: str, folder: Path) -> Found:
     if done.orphans:
         causes.append("an orphan after its end")
     after = state(folder)
+    whole = undisturbed(attack, 1 + ends) if attack.verb == "refine" else whole
     causes += judge(attack, whole, after, journal.read_text() if journal.exists() else "", base, died)
     found = process.of(done, causes)
     found.figures["n kills"] = died
     shutil.rmtree(folder)
     return found
+
+
+def _saved(folder: Path) -> bytes:
+    """The profile that refining saves when it ends: a command killed after that has refined, and another begins anew."""
+    path = folder / "p.json"
+    return path.read_bytes() if path.exists() else b""
 
 
 def _once(attack: Attack, draw: random.Random, whole: Whole, folder: Path, journal: Path) -> tuple[Done, bool]:
