@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
+from ampere_energy.cost_model.per_kind import PerKind, Quantity
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import Family, family
 from ampere_energy.model.parse import parse
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.model.variants import Lesson, lessons
-from ampere_energy.profiles.profile import Profile, Quantity
+from ampere_energy.profiles.profile import Profile
 
 RULES = {"default": Rules(), "close": Rules(points=32, precision=0.003)}
 
@@ -27,7 +28,7 @@ def spec_of(name: str, widths: tuple[int, ...] = ()) -> ModelSpec:
 def predicted_j(profile: Profile, blocks: Sequence[Block]) -> float:
     total = 0.0
     for block in blocks:
-        fit = profile.find(block.kind)
+        fit = PerKind(profile.kinds).find(block.kind)
         assert fit is not None
         total += float(fit.process(Quantity.ENERGY).mean(fit.unit([block.point])))
     return total

@@ -29,7 +29,8 @@ from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.observations import Subject
 from ampere_energy.cost_model.traits import Traits, collect, traits_of
 from ampere_energy.estimation.approximate import Parts, expectations
-from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.estimation.unseen_kinds import Across
 from ampere_energy.measurement.devices import open_device
 from ampere_energy.measurement.devices.simulated import SimulatedDevice

@@ -21,7 +21,8 @@ from typing import Any
 
 from ampere_energy.estimation.another_batch import bridged
 from ampere_energy.estimation.another_card import elsewhere
-from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.evaluation.experiment import MEMBER, Experiment, Part
 from ampere_energy.evaluation.recorded import Recorded, load
 from ampere_energy.measurement.devices import open_device

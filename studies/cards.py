@@ -13,7 +13,8 @@ from typing import Any
 
 from ampere_energy.errors import CoverageError
 from ampere_energy.estimation.another_card import elsewhere
-from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.evaluation.evaluate import Member, Prediction, Score, Trials, rescore, score
 from ampere_energy.evaluation.recorded import Recorded, load
 from ampere_energy.profiles.bundles.catalogue import About, Widths, entries, load_bundled

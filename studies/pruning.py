@@ -56,7 +56,8 @@ from ampere_energy.campaign.additions import add
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
 from ampere_energy.errors import AmpereError, DeviceError, RequestError
-from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.measurement.devices import Device, open_device
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.measurement.records import (

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
         WidthError,
         WorkerError,
     )
-    from ampere_energy.estimation.estimate import Estimate, estimate
+    from ampere_energy.estimation.estimate import estimate
     from ampere_energy.estimation.many import estimate_many
+    from ampere_energy.estimation.result import Estimate
     from ampere_energy.model.parse import parse
     from ampere_energy.model.structures import Axis
     from ampere_energy.model.training import Mode, Optimizer, Precision, Training
@@ -80,7 +81,7 @@ _HOMES = {
     "Axis": "ampere_energy.model.structures",
     "CoverageError": "ampere_energy.errors",
     "DeviceError": "ampere_energy.errors",
-    "Estimate": "ampere_energy.estimation.estimate",
+    "Estimate": "ampere_energy.estimation.result",
     "FileError": "ampere_energy.errors",
     "MeterError": "ampere_energy.errors",
     "Mode": "ampere_energy.model.training",

@@ -262,7 +262,7 @@ def attacked(attack: Attack, kills: int, seed: str, folder: Path) -> Found:
 
 
 def _saved(folder: Path) -> bytes:
-    """The profile that refining saves when it ends: a command killed after that has refined, and another begins anew."""
+    """The profile, which refining saves when it ends: a command that is killed after that has refined."""
     path = folder / "p.json"
     return path.read_bytes() if path.exists() else b""
 

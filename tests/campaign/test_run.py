@@ -11,13 +11,13 @@ from ampere_energy.campaign.paper import Subtracting
 from ampere_energy.campaign.points import bounds
 from ampere_energy.campaign.rules import Rules, Status
 from ampere_energy.campaign.run import profile as profile_by
+from ampere_energy.cost_model.per_kind import Quantity
 from ampere_energy.errors import DeviceError, RequestError
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.measurement.records import POINT, Measurement, Procedure, Workload
 from ampere_energy.model.blocks import Role
 from ampere_energy.model.variants import Variant, lessons
-from ampere_energy.profiles.profile import Quantity
 
 profile = partial(profile_by, method="paper")
 

@@ -14,6 +14,7 @@ from ampere_energy.campaign.paper import Subtracting
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
 from ampere_energy.cost_model.gaussian_process import Hyper
+from ampere_energy.cost_model.per_kind import KindFit, Learnt
 from ampere_energy.errors import ModelError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
@@ -24,7 +25,7 @@ from ampere_energy.model.layers import layer
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import WidthRange, lessons
-from ampere_energy.profiles.profile import KindFit, Learnt, Profile, load
+from ampere_energy.profiles.profile import Profile, load
 from ampere_energy.reporting.as_json import estimate_json
 from ampere_energy.reporting.tables import estimate_table
 

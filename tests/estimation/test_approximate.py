@@ -17,7 +17,8 @@ from ampere_energy.cost_model.host_overhead import Host
 from ampere_energy.cost_model.traits import Traits
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.approximate import Parts, covariance_of_sums
-from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import REPORT, Provenance
 from ampere_energy.model.blocks import Block, ModelSpec

@@ -25,7 +25,8 @@ from ampere_energy.cli.main import main
 from ampere_energy.errors import CoverageError, FileError, RequestError
 from ampere_energy.estimation.another_card import CARD, HOST, elsewhere
 from ampere_energy.estimation.bundle_choice import Choice, choose
-from ampere_energy.estimation.estimate import Estimate, Origin, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Estimate, Origin
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref

@@ -11,12 +11,13 @@ import pytest
 from studies import hostile
 from studies.additive import spec_of
 
+from ampere_energy.cost_model.per_kind import learn
 from ampere_energy.errors import AmpereError, FileError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.files import LARGEST_BYTES
 from ampere_energy.model.variants import WidthRange
 from ampere_energy.profiles.collection import default_name
-from ampere_energy.profiles.profile import learn, load
+from ampere_energy.profiles.profile import load
 
 SOURCES = sorted((Path(__file__).parents[2] / "src").rglob("*.py"))
 

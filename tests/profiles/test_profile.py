@@ -12,10 +12,11 @@ from studies.additive import predicted_j, spec_of
 
 from ampere_energy import files
 from ampere_energy.campaign.run import profile
+from ampere_energy.cost_model.per_kind import Quantity
 from ampere_energy.errors import FileError, RequestError
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.profiles import profile as profiles
-from ampere_energy.profiles.profile import Profile, Quantity, load
+from ampere_energy.profiles.profile import Profile, load
 
 
 @pytest.fixture(scope="module")

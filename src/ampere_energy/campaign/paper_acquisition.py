@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from ampere_energy.cost_model.per_kind import KindFit, Quantity
 from ampere_energy.model.blocks import Point
-from ampere_energy.profiles.profile import KindFit, Quantity
 
 
 def most_uncertain(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ampere_energy.campaign.acquisition import Offer, best
 from ampere_energy.campaign.adaptive import REACH_90, Guided
-from ampere_energy.campaign.additions import STEPS, believed, doubting, joint, net_of, seen, taught, unlearnt
+from ampere_energy.campaign.additions import STEPS, believed, doubting, net_of, seen, taught, unlearnt
 from ampere_energy.campaign.paper import Subtracting
 from ampere_energy.campaign.rules import Request, Rules, Status
 from ampere_energy.campaign.scope import Key
@@ -239,7 +239,7 @@ def refine(
             came between, takes the place of a measurement.
         observe: called with the measurements made and the reach so far.
     """
-    nets, kept = joint(profile), MeasurementLog(Path(log)) if log is not None else None
+    nets, kept = profile.joint, MeasurementLog(Path(log)) if log is not None else None
     before: dict[Key, list[Record]] = {}
     for net, record in unlearnt(profile, kept):
         before.setdefault((net, manner(record.workload, isinstance(record, Measurement))), []).append(record)
@@ -280,7 +280,7 @@ def refine(
         if new is not None:
             iterations = 0 if done % _RELEARN else STEPS
             profile = taught(doubting(profile, record), [new], record.cost_s, iterations)
-            nets = joint(profile)
+            nets = profile.joint
         elif net == asked:
             infeasible = record.infeasible
         else:

@@ -115,7 +115,7 @@ def profile(
     start(ref.source)  # while the rest is imported
     from ampere_energy.campaign.rules import PRECISE, Rule, Rules, Status
     from ampere_energy.campaign.run import profile as run_campaign
-    from ampere_energy.profiles.profile import Quantity
+    from ampere_energy.cost_model.per_kind import Quantity
     from ampere_energy.reporting.as_json import profile_json
     from ampere_energy.reporting.progress import CampaignDisplay
     from ampere_energy.reporting.tables import median_error, profile_table

@@ -17,8 +17,8 @@ from ampere_energy.model.training import Mode
 from ampere_energy.profiles.collection import new_name
 
 if TYPE_CHECKING:
+    from ampere_energy.cost_model.known_kinds import KnownKind
     from ampere_energy.estimation.bundle_choice import Choice
-    from ampere_energy.estimation.coverage import Known
     from ampere_energy.measurement.devices import Device
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
@@ -73,9 +73,7 @@ def spec_of(ref: ModelRef) -> ModelSpec:
 
 def spec_for(ref: ModelRef, learnt: Profile) -> ModelSpec:
     """The model's blocks, by its groups of channels where the profile was made of it so, with `--prunable`."""
-    from ampere_energy.estimation.coverage import known_kinds
-
-    known, spec = {kind.id for kind in known_kinds(learnt)}, spec_of(ref)
+    known, spec = {kind.id for kind in learnt.cost_model.known_kinds()}, spec_of(ref)
     if ref.source != learnt.model or all(block.kind.id in known for block in spec.blocks):
         return spec
     try:
@@ -168,14 +166,12 @@ def can_run(device: str, training: Training) -> None:
 
 def remedy(ref: ModelRef, spec: ModelSpec, learnt: Profile, profile: str, more: Sequence[str] = ()) -> str:
     """What to do about a model that a profile of one's own does not cover: never what would change nothing."""
-    from ampere_energy.estimation.coverage import known_kinds
-
     if spec.training != learnt.training:
         options = mending(ref, spec.training, learnt.training)
         return f"{f'give {options}, or ' if options else ''}run {profile_command(ref, learnt, profile, more)}"
     if changes := _changing(ref, spec):
         return f"{changes}, so no profile can know it: let the factory give the same model and inputs every time"
-    known = {kind.id: kind for kind in known_kinds(learnt)}
+    known = {kind.id: kind for kind in learnt.cost_model.known_kinds()}
     command = profile_command(ref, learnt, profile, more or _varying(ref, spec, known.values()))
     if ref.source == learnt.model and not more and any(block.kind.id not in known for block in spec.blocks):
         return f"the model or its input is not what was profiled: to profile it as it is now, run {command}"
@@ -198,7 +194,7 @@ def _changing(ref: ModelRef, spec: ModelSpec) -> str:
     return f"{ref.source} differs from call to call (block {name}: {how})"
 
 
-def _varying(ref: ModelRef, spec: ModelSpec, known: Iterable[Known]) -> list[str]:
+def _varying(ref: ModelRef, spec: ModelSpec, known: Iterable[KnownKind]) -> list[str]:
     """`--vary` where a factory's profile knew narrower widths, which the next one should know as well."""
     from ampere_energy.model.families.catalogue import FAMILIES
 

@@ -29,6 +29,7 @@ import numpy as np
 
 from ampere_energy.cost_model.host_overhead import Host
 from ampere_energy.cost_model.kernels import POWER, TIME, Component, Hyper, with_switches
+from ampere_energy.cost_model.known_kinds import REACH, Band, KnownKind
 from ampere_energy.cost_model.linearisation import CONTEXT_OWN, CONTEXT_TIME, Unshared, scatter_of
 from ampere_energy.cost_model.observations import Net, Observation, Subject, works_of
 from ampere_energy.cost_model.physical_mean import Array, Mean, terms
@@ -145,6 +146,24 @@ class NetFit:
         """The place of a subject, if it is known."""
         return next((i for i, s in enumerate(self.subjects) if s.id == kind_id), None)
 
+    def known_kinds(self) -> tuple[KnownKind, ...]:
+        """What is known, kind by kind."""
+        return tuple(map(self._known, range(len(self.subjects))))
+
+    def _known(self, index: int) -> KnownKind:
+        def at(points: Array) -> Band:
+            found = self.predict([index], [points])
+            reach = np.exp(REACH * np.sqrt(found.energy_var))
+            return Band(found.energy_j, found.energy_j / reach, found.energy_j * reach)
+
+        subject = self.subjects[index]
+        own = [o for o in self.observations if [kind for kind, _ in o.blocks] == [index]]
+        metered = tuple((o.blocks[0][1], o.energy_j) for o in own if o.energy_j is not None)
+        count = len(subject.domain)
+        axes = tuple(f"width {axis + 1}" for axis in range(count)) if count > 1 else ("width",) * count
+        timed = len(own) - len(metered)
+        return KnownKind(subject.id, subject.label or subject.id, axes, subject.domain, metered, timed, at)
+
     def energy_mean(self, kind: int, points: Array) -> Array:
         """The physical mean of energy at points (n, axes): shape (n,)."""
         mean: Array = self.energy.at(kind, points) * self.time.lift(kind, points)
@@ -213,15 +232,3 @@ _PREDICTED = (
     "block_energy_j",
     "expected_j",
 )
-
-
-def seen_alone(fit: NetFit | None) -> list[tuple[Subject, int, int]]:
-    """Each subject with how often it was metered and timed by itself."""
-    found = []
-    for index, subject in enumerate(fit.subjects if fit is not None else ()):
-        own = [
-            o for o in (fit.observations if fit is not None else ()) if len(o.blocks) == 1 and o.blocks[0][0] == index
-        ]
-        metered = sum(o.energy_j is not None for o in own)
-        found.append((subject, metered, len(own) - metered))
-    return found

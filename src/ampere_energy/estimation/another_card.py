@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from statistics import NormalDist
 
-from ampere_energy.estimation.estimate import Estimate
+from ampere_energy.estimation.result import Estimate
 
 CARD = 0.03
 """One factor in energy from card to card: in the same time, at the same clock, one takes more watts than another.

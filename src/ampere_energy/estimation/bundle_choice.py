@@ -79,7 +79,7 @@ def choose(
         if spec.training != about.training:
             continue
         profile = load_bundled(bundle, name)
-        lacking = sum(profile.nets is None or not covered(block, profile.nets) for block in spec.blocks)
+        lacking = sum(not covered(block, profile.joint) for block in spec.blocks)
         choice = Choice(name, about, profile, one, spec)
         if not lacking:
             return choice

@@ -41,19 +41,18 @@ def estimate_many(
         gradient: also give the expected energy's derivatives with respect to the widths, each within its tile and
             divisibility: steps between them have no slope.
     """
-    if profile.nets is None:
-        raise RequestError(f"the profile was made by the method {profile.method}", "profile with --method ampere")
+    nets = profile.joint
     if not 0 < level < 1:
         raise RequestError(f"a level of {level:g}", "give a probability between 0 and 1, such as 0.9")
     vectors = np.atleast_2d(np.asarray(widths, dtype=float))
     if not spec.widths and vectors.size:
         raise RequestError(f"{spec.name} has no widths to vary", "give a family, or a factory with --widths")
-    kinds = covered_jointly(spec, profile, profile.nets)
+    kinds = covered_jointly(spec, profile, nets)
     points = points_of(spec, vectors)
-    _inside(spec, profile.nets, kinds, points)
-    found = steps(profile.nets, kinds, points)
+    _inside(spec, nets, kinds, points)
+    found = steps(nets, kinds, points)
     reach = np.exp(NormalDist().inv_cdf(0.5 + level / 2) * found.spread)
-    slopes = _gradient(spec, profile.nets, kinds, points, found) if gradient else None
+    slopes = _gradient(spec, nets, kinds, points, found) if gradient else None
     return Candidates(found.energy_j, found.energy_j / reach, found.energy_j * reach, found.time_s, slopes)
 
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.errors import CoverageError
 from ampere_energy.estimation.another_batch import bridged
-from ampere_energy.estimation.estimate import Origin, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Origin
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
@@ -97,7 +98,7 @@ def _doubt(spec: ModelSpec, candidate: Candidate) -> float:
     """
     profile = candidate.load()
     found = estimate(spec, profile, approximate=True, there=candidate.there)
-    at, nets = candidate.there or spec, profile.nets
+    at, nets = candidate.there or spec, profile.joint
     known = (own for own, block in zip(at.blocks, found.blocks, strict=False) if block.origin is not Origin.GUESSED)
-    between = nets is not None and not all(covered(block, nets) for block in known)
+    between = not all(covered(block, nets) for block in known)
     return math.hypot(found.doubt, UNEVEN * between)

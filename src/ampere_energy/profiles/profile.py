@@ -6,27 +6,23 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ampere_energy import files
-from ampere_energy.cost_model.gaussian_process import GaussianProcess, Hyper, fit
 from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.known_kinds import CostModel
+from ampere_energy.cost_model.per_kind import KindFit, PerKind, Quantity
 from ampere_energy.cost_model.traits import PER_KIND, Reference
 from ampere_energy.errors import AmpereError, FileError, RequestError
 from ampere_energy.measurement.records import DeviceInfo, MeterInfo
-from ampere_energy.model.blocks import Kind, ModelSpec, Point
+from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import Domain
 from ampere_energy.profiles.file import AGAIN, SCHEMA, contents, read
 from ampere_energy.serialization import decode, encode, later
-
-if TYPE_CHECKING:
-    import torch
 
 MOST_POINTS = 2048
 """Of one kind, and observations of a joint fit: matrices of their square must fit into memory."""
@@ -37,91 +33,6 @@ MOST_KINDS = MOST_POINTS // 2
 """Each is metered and timed at least once."""
 _WIDEST, _FARTHEST = 20.0, 200.0
 """In logarithms: the square of what is as far as this, times all that a mean may be, is still a number."""
-
-
-class Quantity(StrEnum):
-    """What a Gaussian process predicts of a block, per training step."""
-
-    ENERGY = "energy"
-    TIME = "time"
-
-
-@dataclass(frozen=True)
-class Learnt:
-    """One quantity of a kind at its points: values in J or s, their known noise variances, and the fit."""
-
-    values: tuple[float, ...]
-    noise: tuple[float, ...]
-    hyper: Hyper
-
-
-@dataclass(frozen=True)
-class KindFit:
-    """What is known of a kind: the points profiled, and a Gaussian process each for energy and time."""
-
-    kind: Kind
-    domain: Domain
-    points: tuple[Point, ...]
-    energy: Learnt
-    time: Learnt
-
-    def __post_init__(self) -> None:
-        d = len(self.kind.axes)
-        if len(self.domain) != d or any(len(point) != d for point in self.points):
-            raise ValueError(f"{self.kind.id} has {d} widths, its domain or points do not")
-        for learnt in (self.energy, self.time):
-            if not len(learnt.values) == len(learnt.noise) == len(self.points) > 0:
-                raise ValueError(f"{self.kind.id} has {len(self.points)} points, but not as many values")
-            if len(learnt.hyper.lengthscales) != d or min(learnt.noise) < 0:
-                raise ValueError(f"{self.kind.id} has hyperparameters of the wrong shape or sign")
-
-    def unit(self, points: Sequence[Point]) -> torch.Tensor:
-        """Points scaled to the unit box of the domain: shape (n, d)."""
-        return to_unit(self.domain, points)
-
-    @cached_property
-    def _processes(self) -> dict[Quantity, GaussianProcess]:
-        x = self.unit(self.points)
-        return {
-            quantity: GaussianProcess(x, _vector(learnt.values), _vector(learnt.noise), learnt.hyper)
-            for quantity, learnt in ((Quantity.ENERGY, self.energy), (Quantity.TIME, self.time))
-        }
-
-    def process(self, quantity: Quantity) -> GaussianProcess:
-        """The posterior of a quantity."""
-        return self._processes[quantity]
-
-    def covers(self, point: Point) -> bool:
-        """Whether a point lies within the profiled bounds."""
-        return all(r.low <= width <= r.high for r, width in zip(self.domain, point, strict=True))
-
-
-def to_unit(domain: Domain, points: Sequence[Point]) -> torch.Tensor:
-    """Points scaled to the unit box of a domain: shape (n, d)."""
-    import torch
-
-    low = torch.tensor([r.low for r in domain], dtype=torch.float64)
-    span = torch.tensor([max(1, r.high - r.low) for r in domain], dtype=torch.float64)
-    return (torch.tensor(points, dtype=torch.float64) - low) / span
-
-
-def learn(
-    domain: Domain,
-    points: Sequence[Point],
-    values: Sequence[float],
-    noise: Sequence[float],
-    before: Learnt | None = None,
-) -> Learnt:
-    """Fits one quantity of a kind, from where an earlier fit of it stood if there is one."""
-    start = before.hyper if before is not None else None
-    process = fit(to_unit(domain, points), _vector(values), _vector(noise), start=start)
-    return Learnt(tuple(values), tuple(noise), process.hyper)
-
-
-def _vector(values: Sequence[float]) -> torch.Tensor:
-    import torch
-
-    return torch.tensor(values, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -161,9 +72,19 @@ class Profile:
         if len({fit.kind for fit in self.kinds}) != len(self.kinds):
             raise ValueError("a kind stands in the profile twice")
 
-    def find(self, kind: Kind) -> KindFit | None:
-        """What is known of a kind, if anything."""
-        return next((fit for fit in self.kinds if fit.kind == kind), None)
+    @cached_property
+    def cost_model(self) -> CostModel:
+        """What was learnt, whichever method learnt it."""
+        return PerKind(self.kinds) if self.nets is None else self.nets
+
+    @property
+    def joint(self) -> NetFit:
+        """What was learnt of all kinds jointly; an error where the paper's method learnt them one by one."""
+        if self.nets is None:
+            raise RequestError(
+                f"the profile of {self.model} was made by the method {self.method}", "profile with --method ampere"
+            )
+        return self.nets
 
     def plain(self) -> dict[str, Any]:
         """What a file of it holds."""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ampere_energy.campaign.run import Refined
-from ampere_energy.cost_model.joint import seen_alone
 from ampere_energy.estimation.bundle_choice import Choice
-from ampere_energy.estimation.estimate import JOULES_PER_WH, Estimate, Origin
+from ampere_energy.estimation.result import JOULES_PER_WH, Estimate, Origin
 from ampere_energy.evaluation.evaluate import Trials, score
 from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.blocks import Fragment, ModelSpec
@@ -63,8 +62,14 @@ def profile_json(profile: Profile, path: str) -> dict[str, Any]:
             for f in profile.kinds
         ]
         + [
-            {"kind": s.id, "layers": s.label, "widths": [str(r) for r in s.domain], "points": metered, "timings": timed}
-            for s, metered, timed in seen_alone(profile.nets)
+            {
+                "kind": k.id,
+                "layers": k.label,
+                "widths": list(map(str, k.domain)),
+                "points": len(k.metered),
+                "timings": k.timed,
+            }
+            for k in (profile.nets.known_kinds() if profile.nets is not None else ())
         ],
     }
 

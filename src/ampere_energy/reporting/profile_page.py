@@ -7,7 +7,8 @@ from html import escape
 
 import numpy as np
 
-from ampere_energy.estimation.curves import LEVEL, REACH, Band, KnownKind, Step, along, known_kinds, largest_step
+from ampere_energy.cost_model.known_kinds import LEVEL, REACH, Band, KnownKind
+from ampere_energy.estimation.curves import Step, along, largest_step
 from ampere_energy.model.blocks import Point
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.reporting import plot
@@ -25,7 +26,7 @@ _HEADS = ("layers", "widths", "metered", "timed", "at its largest", interval(LEV
 
 def profile_page(profile: Profile) -> str:
     """The page of a profile."""
-    kinds = known_kinds(profile)
+    kinds = profile.cost_model.known_kinds()
     title = f"{profile.model} on {profile.device.name}"
     at_largest = [kind.at(np.array([kind.largest], dtype=float)) for kind in kinds]
     order = sorted(range(len(kinds)), key=lambda i: -float(at_largest[i].energy_j[0]))

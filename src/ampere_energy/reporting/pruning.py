@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ampere_energy.estimation.coverage import listed
-from ampere_energy.estimation.estimate import Estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.optimization.pruning.pruned import Guide, Pruned
 from ampere_energy.optimization.pruning.reward import PAYS, Reward, Setting
 from ampere_energy.reporting.tables import plain_table, source

@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ampere_energy.cost_model.joint import NetFit, seen_alone
+from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.estimation.bundle_choice import Choice
-from ampere_energy.estimation.estimate import JOULES_PER_WH, BlockEstimate, Estimate, Origin
+from ampere_energy.estimation.result import JOULES_PER_WH, BlockEstimate, Estimate, Origin
 from ampere_energy.evaluation.evaluate import Trials, score
 from ampere_energy.measurement.records import Measurement, MeterInfo, Provenance, durations, energies
 from ampere_energy.model.blocks import Block, Fragment, ModelSpec
@@ -98,12 +98,9 @@ def _subjects(nets: NetFit, title: str) -> tuple[Table, str]:
     table = plain_table("layers", title=title)
     for name in ("widths", "metered", "timed", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
-    for index, (subject, metered, timed) in enumerate(seen_alone(nets)):
-        values = [
-            o.energy_j for o in nets.observations if [k for k, _ in o.blocks] == [index] and o.energy_j is not None
-        ]
-        widths = " × ".join(map(str, subject.domain))
-        table.add_row(subject.label, widths, str(metered), str(timed), _range(values, "J") if values else "")
+    for kind in nets.known_kinds():
+        values, widths = [energy_j for _, energy_j in kind.metered], " × ".join(map(str, kind.domain))
+        table.add_row(kind.label, widths, str(len(values)), str(kind.timed), _range(values, "J") if values else "")
     whole = sum(len(o.blocks) > 1 for o in nets.observations)
     about = f"blocks alone, each a whole step, and {whole} whole networks; predicted from all others, the median error"
     return table, f"{about} is {percent(median_error(nets))}"

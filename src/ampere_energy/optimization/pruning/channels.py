@@ -98,7 +98,6 @@ class Channels:
 
     def ladders(self, profile: Profile, step: int) -> list[list[int]]:
         """For each width, the values it may take, widest first: its own, then profiled multiples of the step."""
-        assert profile.nets is not None
         units: dict[int, int] = {}
         for group, followed in zip(self.groups, self.follows, strict=True):
             if followed is not None:
@@ -108,7 +107,7 @@ class Channels:
         for width, own in enumerate(self.spec.widths):
             unit = units.get(width, own)
             ladders.append([own, *range((own - 1) // unit * unit, 0, -unit)])
-        domains = {subject.id: subject.domain for subject in profile.nets.subjects}
+        domains = {subject.id: subject.domain for subject in profile.joint.subjects}
         for block, axes in zip(self.spec.blocks, self.spec.follows, strict=True):
             for (width, factor), known in zip(axes, domains[block.kind.id], strict=True):
                 own, *below = ladders[width]
@@ -153,8 +152,7 @@ def channels_of(
         RequestError: the model has no channels that could be removed.
         CoverageError: the profile knows the model only as it is, or not at all.
     """
-    if profile.nets is None:
-        raise RequestError(f"the profile was made by the method {profile.method}", "profile with --method ampere")
+    nets = profile.joint
     space = prunable(model, example, training or profile.training)
     spec, ref = space.spec, space.ref
     same_training(spec, profile)
@@ -164,9 +162,9 @@ def channels_of(
         of_family = _member_space(ref, space)
         if of_family is not None and _known(of_family.spec, profile):
             return of_family
-    missing = [b for b in spec.blocks if profile.nets.find(b.kind.id) is None]
+    missing = [b for b in spec.blocks if nets.find(b.kind.id) is None]
     if not missing:
-        covered_jointly(spec, profile, profile.nets)  # says at which widths it lies beyond what was profiled
+        covered_jointly(spec, profile, nets)  # says at which widths it lies beyond what was profiled
     raise CoverageError(
         f"the profile of {profile.model} does not know narrower widths of {len(missing)} of {len(spec.blocks)} blocks "
         f"({listed([block.name for block in missing], 3)})",
@@ -200,14 +198,13 @@ def _given(model: nn.Module | ModelRef, example: Example | None) -> Loaded:
 
 def _known(spec: ModelSpec, profile: Profile) -> bool:
     """Whether a profile knows all kinds of a model, at its own widths."""
-    assert profile.nets is not None
     if not spec.widths:
         return False
     for block, point in zip(spec.blocks, block_points(spec, spec.widths), strict=True):
-        place = profile.nets.find(block.kind.id)
+        place = profile.joint.find(block.kind.id)
         if place is None:
             return False
-        domain = profile.nets.subjects[place].domain
+        domain = profile.joint.subjects[place].domain
         if not all(r.low <= width <= r.high for r, width in zip(domain, point, strict=True)):
             return False
     return True

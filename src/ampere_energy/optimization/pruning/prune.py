@@ -15,7 +15,8 @@ from torch import nn
 
 from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.estimation.coverage import listed
-from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.groups import narrowed
 from ampere_energy.model.objective import train_mode

@@ -14,7 +14,7 @@ from torch import nn
 
 from ampere_energy import files
 from ampere_energy.errors import DeviceError, FileError, RequestError
-from ampere_energy.estimation.estimate import Estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.measurement import retries
 from ampere_energy.measurement.devices import Device
 from ampere_energy.measurement.records import REPORT, Measurement

@@ -121,19 +121,18 @@ def _setting(space: Channels, profile: Profile, step: int) -> tuple[Setting, Set
     rows = np.array([[ladder[0] for ladder in ladders], [_half(ladder) for ladder in ladders]], dtype=float)
     energy, time, busy = _steps(space, profile, rows)
     here = Setting(profile.training, float(energy[0]), float(time[0]), float(energy[1]), float(busy[0]))
-    assert profile.nets is not None
-    if profile.nets.host is None or profile.nets.idle_w is None or not here.host_bound:
+    nets = profile.joint
+    if nets.host is None or nets.idle_w is None or not here.host_bound:
         return here, None
-    worked = energy - profile.nets.idle_w * time * (1 - busy)
+    worked = energy - nets.idle_w * time * (1 - busy)
     graph = replace(profile.training, mode=Mode.GRAPH)
     return here, Setting(graph, float(worked[0]), float((time * busy)[0]), float(worked[1]), 1.0, inferred=True)
 
 
 def _steps(space: Channels, profile: Profile, rows: Array) -> tuple[Array, Array, Array]:
     """Joules, seconds and the device's busy share of steps at some widths."""
-    assert profile.nets is not None
-    kinds = covered_jointly(space.spec, profile, profile.nets)
-    found = steps(profile.nets, kinds, points_of(space.spec, rows))
+    kinds = covered_jointly(space.spec, profile, profile.joint)
+    found = steps(profile.joint, kinds, points_of(space.spec, rows))
     return found.energy_j, found.time_s, found.busy
 
 

@@ -309,8 +309,7 @@ def _covered(ranges: Sequence[WidthRange], settings: Mapping[Training, Setting])
     found = list(ranges)
     for setting in settings.values():
         for spec in setting.specs.values():
-            if setting.profile.nets is not None:
-                _narrow(found, spec, setting.profile.nets)
+            _narrow(found, spec, setting.profile.joint)
     return tuple(found)
 
 
