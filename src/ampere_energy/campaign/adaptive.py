@@ -54,6 +54,8 @@ _TIMINGS = 5
 _REPEATS = 4
 """How often a block is metered at most, where a model is profiled as it is and nothing else limits that."""
 _GROWTH = 1.5
+_TRAININGS = 10
+"""How often a model that is profiled as it is, is trained itself before the scatter of its trainings is known."""
 _TIMED = 128
 _STEPS, _LEARNT_FROM = 25, 320
 """While measuring, hyperparameters are learnt in fewer steps, from fewer timings: the device waits meanwhile."""
@@ -116,7 +118,7 @@ class Guided:
             start = self._start(n)
             if self._spent() or self._used_up() or not self._known(start):
                 return None
-            if self._uncertainty(start) < self.rules.precise:
+            if self._uncertainty(start) < self.rules.precise and self._scatter_known():
                 return None
             request = self._next_of_round(start, n)
             if request is None or self._key(request) not in self._skipped:
@@ -221,6 +223,16 @@ class Guided:
         if self.rules.budget_s is not None:
             variances = variances + known.repeats_var
         return float(np.mean(REACH_90 * np.sqrt(np.maximum(variances, 0.0))))
+
+    def _scatter_known(self) -> bool:
+        """Whether the model itself was trained often enough, where there is a budget, to tell how trainings differ.
+
+        A few that happen to agree would make an interval that most others lie outside of.
+        """
+        if self.rules.budget_s is None or self.scope.itself is None:
+            return True
+        own = [record for net, record in self._records if self._is_itself(net, record)]
+        return len(own) >= _TRAININGS or any(record.infeasible for record in own)
 
     def _start(self, count: int) -> int:
         """How many records there were when the current round began."""

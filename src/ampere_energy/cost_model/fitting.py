@@ -49,7 +49,9 @@ TOGETHER = LogNormal(CONTEXT_TIME, 1.0)
 TOGETHER_CACHED = LogNormal(0.12, 0.7)
 """… and a tenth or two on a processor, whose caches hold a block that is trained alone and not a whole model."""
 STEADIER = LogNormal(0.5, 0.5)
-"""Prior of how much less a longer measurement scatters."""
+"""Prior of how much less a longer measurement scatters …"""
+STEADIER_CACHED = LogNormal(1.0, 1.0)
+"""… and on a processor, where each of these is a process of its own, which differs from others by its memory."""
 _FOLLOWS = 0.1
 """Prior standard deviation of how power goes with the residual of time."""
 _REARRANGED = 0.1
@@ -96,7 +98,7 @@ def learn(
         time, energy = means(subjects, telling(observations))
     slow = slow_blocks(subjects, observations, time)
     rows = Rows(subjects, _telling(observations, timings), time, energy, slow)
-    unknown = Unknowns(subjects, own_context(subjects, observations), TOGETHER_CACHED if cached else TOGETHER)
+    unknown = Unknowns(subjects, own_context(subjects, observations), cached)
     theta = unknown.pack(before) if before is not None else unknown.medians
     shares = np.zeros((len(rows.net), len(rows.atoms)))
     with one_thread():
@@ -216,9 +218,8 @@ class Hypers:
 class Unknowns:
     """All hyperparameters as one vector θ, of logarithms but for ρ: their priors, and what each number of θ is."""
 
-    def __init__(
-        self, subjects: Sequence[Subject], own: tuple[LogNormal, LogNormal], together: LogNormal = TOGETHER
-    ) -> None:
+    def __init__(self, subjects: Sequence[Subject], own: tuple[LogNormal, LogNormal], cached: bool = False) -> None:
+        together, self.steadier = (TOGETHER_CACHED, STEADIER_CACHED) if cached else (TOGETHER, STEADIER)
         self.works = works_of(subjects)
         self.axes = [len(subjects[members[0]].domain) for members in self.works]
         priors = [
@@ -227,7 +228,7 @@ class Unknowns:
             for members, axes in zip(self.works, self.axes, strict=True)
             for prior in _priors(components, len(members), axes)
         ]
-        priors += [*NOISE, *own, CARRIED, together, STEADIER]
+        priors += [*NOISE, *own, CARRIED, together, self.steadier]
         count = len(self.works)
         self.medians = np.concatenate((np.log([p.median for p in priors]), np.zeros(count)))
         self.sigmas = np.concatenate(([p.sigma for p in priors], np.full(count, _FOLLOWS)))
@@ -242,7 +243,7 @@ class Unknowns:
             for v in (*s, *n)
         ]
         values += [*fit.noise, *fit.own, fit.carried or CARRIED.median, fit.together]
-        values.append(fit.steadier if any(o.long for o in fit.observations) else STEADIER.median)
+        values.append(fit.steadier if any(o.long for o in fit.observations) else self.steadier.median)
         theta = np.concatenate((np.log(values), fit.follows))
         return theta if len(theta) == len(self.medians) else self.medians
 
