@@ -30,7 +30,7 @@ def predicted_j(profile: Profile, blocks: Sequence[Block]) -> float:
     for block in blocks:
         fit = PerKind(profile.kinds).find(block.kind)
         assert fit is not None
-        total += float(fit.process(Quantity.ENERGY).mean(fit.unit([block.point])))
+        total += float(fit.process(Quantity.ENERGY).mean(fit.unit([block.point]))[0])
     return total
 
 

@@ -40,7 +40,8 @@ from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.parse import parse
 from ampere_energy.model.source import instantiate, model_ref
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.variants import WidthRange, alone
+from ampere_energy.model.variants import alone
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.serialization import decode, encode
 from studies import lab, whole_models

@@ -65,7 +65,8 @@ def refit(n: int) -> dict[str, float]:
     draw = torch.Generator().manual_seed(n)
     x = torch.rand(n, 2, generator=draw, dtype=torch.float64)
     y = 1 + 3 * x.prod(1) + 0.02 * torch.randn(n, generator=draw, dtype=torch.float64)
-    before = fit(x[:-1], y[:-1]).hyper
+    points, values = x.numpy(), y.numpy()
+    before = fit(points[:-1], values[:-1]).hyper
 
     def single(count: int) -> torch.nn.Module:
         return SingleTaskGP(x[:count], y[:count, None])
@@ -92,8 +93,8 @@ def refit(n: int) -> dict[str, float]:
         }
         theirs.append(median_s(lambda make=make, state=state: again(make, state), 5))  # type: ignore[misc]
     return {
-        "ours": median_s(lambda: fit(x, y, start=before), 15),
-        "ours, cold": median_s(lambda: fit(x, y), 7),
+        "ours": median_s(lambda: fit(points, values, start=before), 15),
+        "ours, cold": median_s(lambda: fit(points, values), 7),
         "SingleTaskGP": theirs[0],
         "same model": theirs[1],
     }

@@ -16,10 +16,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from ampere_energy.campaign.adaptive import REACH_90
 from ampere_energy.cost_model.gaussian_process import fit
+from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.evaluation.evaluate import Trials, rescore, score
 from ampere_energy.evaluation.experiment import Part
 from ampere_energy.evaluation.recorded import Recorded, load
@@ -105,17 +105,17 @@ def gp_steps(folder: Path) -> str:
     widths = sorted(measured)
     low, span = widths[0], widths[-1] - widths[0]
 
-    def unit(values: Sequence[float]) -> torch.Tensor:
-        return torch.tensor([[(v - low) / span] for v in values], dtype=torch.float64)
+    def unit(values: Sequence[float]) -> Array:
+        return (np.array(values, dtype=float)[:, None] - low) / span
 
     taken, series = [widths[0], widths[-1]], []
     while len(taken) <= 5:
-        joules = torch.tensor([_joules(measured[w]) for w in taken], dtype=torch.float64)
-        spread = torch.tensor([measured[w].energy_std_j for w in taken], dtype=torch.float64)
+        joules = np.array([_joules(measured[w]) for w in taken])
+        spread = np.array([measured[w].energy_std_j for w in taken])
         process = fit(unit(taken), joules, spread**2)
         if len(taken) >= 4:
             grid = np.linspace(widths[0], widths[-1], 60).tolist()
-            mean, deviation = process.mean(unit(grid)), process.variance(unit(grid)).clamp_min(0).sqrt()
+            mean, deviation = process.mean(unit(grid)), np.sqrt(process.variance(unit(grid)))
             known = zip(grid, mean.tolist(), (REACH_90 * deviation).tolist(), strict=True)
             marks = [Mark(w, m, (m - reach, m + reach)) for w, m, reach in known]
             series.append(Series(f"after {len(taken)} points", marks, tint=len(taken) - 4))

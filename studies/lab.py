@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from ampere_energy.cost_model import fitting, joint, kernels, linearisation, posterior
 from ampere_energy.cost_model.gaussian_process import GaussianProcess, fit
@@ -18,7 +17,7 @@ from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.observations import Observation, Subject
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.whole_step import steps
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from studies.results import ROOT
 
 DATA = ROOT / "data" / "h200-lab"
@@ -164,29 +163,27 @@ def paper(lab: LabSet, quantity: str) -> dict[str, float]:
     processes: dict[str, GaussianProcess] = {}
     spans = {k: np.array([widths_of(b) for r in lab.train for b in r["chain"] if b[0] == k]) for k in lab.kinds}
 
-    def unit(block: Sequence[Any]) -> torch.Tensor:
+    def unit(block: Sequence[Any]) -> Array:
         low, high = spans[block[0]].min(0), spans[block[0]].max(0)
-        return torch.tensor((np.array([widths_of(block)]) - low) / np.maximum(high - low, 1))
+        return np.asarray((np.array([widths_of(block)]) - low) / np.maximum(high - low, 1))
 
     for size in (1, 2, 3):
-        rows: dict[str, list[tuple[torch.Tensor, float, float]]] = {}
+        rows: dict[str, list[tuple[Array, float, float]]] = {}
         for row in (r for r in lab.train if len(r["chain"]) == size and quantity in r):
             subject = row["chain"][size == 3]
             value, variance = row[quantity], (ENERGY_ERROR * row[quantity]) ** 2
             for block in row["chain"]:
                 if block is not subject:
-                    value -= float(processes[block[0]].mean(unit(block)))
-                    variance += float(processes[block[0]].variance(unit(block)))
+                    value -= float(processes[block[0]].mean(unit(block))[0])
+                    variance += float(processes[block[0]].variance(unit(block))[0])
             rows.setdefault(subject[0], []).append((unit(subject), value, variance))
         for kind, found in rows.items():
             x, y, noise = zip(*found, strict=True)
-            processes[kind] = fit(
-                torch.cat(x), torch.tensor(y, dtype=torch.float64), torch.tensor(noise, dtype=torch.float64)
-            )
+            processes[kind] = fit(np.concatenate(x), np.array(y), np.array(noise))
     predicted, deviations = [], []
     for row in lab.test:
-        predicted.append(sum(float(processes[b[0]].mean(unit(b))) for b in row["chain"]))
-        deviations.append(sum(float(processes[b[0]].variance(unit(b))) for b in row["chain"]) ** 0.5)
+        predicted.append(sum(float(processes[b[0]].mean(unit(b))[0]) for b in row["chain"]))
+        deviations.append(sum(float(processes[b[0]].variance(unit(b))[0]) for b in row["chain"]) ** 0.5)
     total = np.array(predicted)
     return score(total, np.array(deviations) / total, np.array([row[quantity] for row in lab.test]))
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import gpytorch
+import numpy as np
 import torch
 from botorch.fit import fit_gpytorch_mll
 
 from ampere_energy.cost_model.gaussian_process import GaussianProcess, Hyper, fit
+from ampere_energy.cost_model.physical_mean import Array
 
 
 class Oracle(gpytorch.models.ExactGP):
@@ -67,6 +69,10 @@ def data(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return x, y, known
 
 
+def far(ours: Array, theirs: torch.Tensor) -> float:
+    return float(np.abs(ours - theirs.numpy()).max())
+
+
 def at_fixed(seed: int) -> dict[str, float]:
     """Largest differences at drawn hyperparameters."""
     x, y, known = data(seed)
@@ -75,7 +81,7 @@ def at_fixed(seed: int) -> dict[str, float]:
     hyper = Hyper(
         float(y.mean()), tuple((0.1 + values[:-2]).tolist()), float(0.5 + values[-2]), float(1e-3 + values[-1])
     )
-    ours = GaussianProcess(x, y, known, hyper)
+    ours = GaussianProcess(x.numpy(), y.numpy(), known.numpy(), hyper)
     theirs = Oracle(x, y, known, hyper.mean)
     theirs.set(hyper)
     at = torch.rand(17, x.shape[1], generator=draw, dtype=torch.float64)
@@ -85,9 +91,9 @@ def at_fixed(seed: int) -> dict[str, float]:
         posterior = theirs(at)
         covariance = posterior.covariance_matrix
         return {
-            "mean": float((ours.mean(at) - posterior.mean).abs().max()),
-            "covariance": float((ours.covariance(at) - covariance).abs().max()),
-            "variance": float((ours.variance(at) - covariance.diagonal()).abs().max()),
+            "mean": far(ours.mean(at.numpy()), posterior.mean),
+            "covariance": far(ours.covariance(at.numpy()), covariance),
+            "variance": far(ours.variance(at.numpy()), covariance.diagonal()),
             "log likelihood": likelihood,
         }
 
@@ -95,7 +101,7 @@ def at_fixed(seed: int) -> dict[str, float]:
 def when_fitted(seed: int) -> float:
     """How much more likely our fit is than GPyTorch's best of three starts, in nats."""
     x, y, known = data(seed)
-    ours = fit(x, y, known, priors=None)
+    ours = fit(x.numpy(), y.numpy(), known.numpy(), priors=None)
     best = -math.inf
     for lengthscale in (0.3, 1.0, 3.0):
         theirs = Oracle(x, y, known, float(y.mean()))

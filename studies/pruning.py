@@ -73,7 +73,8 @@ from ampere_energy.measurement.records import (
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.variants import WidthRange, block_points
+from ampere_energy.model.variants import block_points
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.pruning.channels import Channels, prunable
 from ampere_energy.optimization.pruning.prune import FAVOURABLE, prune
 from ampere_energy.optimization.pruning.pruned import Budget, Guide, Pruned, measured

@@ -32,7 +32,8 @@ from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import Variant, WidthRange, member
+from ampere_energy.model.variants import Variant, member
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import MOST_POINTS, Profile
 
 ROUGH = {"noise": 0.01, "rough": 0.1, "world": 3}

@@ -19,7 +19,7 @@ from ampere_energy.cost_model.slow_regions import slow_blocks
 from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.evaluation.recorded import load
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 
 WIDE = WidthRange(1, 256)
 SUBJECTS = (

@@ -24,7 +24,8 @@ from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.layers import layer
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange, lessons
+from ampere_energy.model.variants import lessons
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile, load
 from ampere_energy.reporting.as_json import estimate_json
 from ampere_energy.reporting.tables import estimate_table

@@ -23,7 +23,8 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import REPORT, Provenance
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.training import Optimizer, Training
-from ampere_energy.model.variants import Variant, WidthRange
+from ampere_energy.model.variants import Variant
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile, load
 
 DEVICE = SimulatedDevice(0.01)

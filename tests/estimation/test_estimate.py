@@ -13,7 +13,7 @@ from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import Provenance
 from ampere_energy.model.training import Optimizer, Training
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile
 
 

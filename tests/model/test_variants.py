@@ -11,7 +11,8 @@ from ampere_energy.model.blocks import Block, Role
 from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
-from ampere_energy.model.variants import Lesson, Variant, WidthRange, block_domains, block_points, lessons, member
+from ampere_energy.model.variants import Lesson, Variant, block_domains, block_points, lessons, member
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.serialization import decode, encode
 
 

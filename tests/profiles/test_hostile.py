@@ -15,7 +15,7 @@ from ampere_energy.cost_model.per_kind import learn
 from ampere_energy.errors import AmpereError, FileError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.files import LARGEST_BYTES
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.collection import default_name
 from ampere_energy.profiles.profile import load
 

@@ -37,11 +37,8 @@ from ampere_energy.measurement.records import (
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.structures import Structure
-from ampere_energy.model.variants import (
-    Variant,
-    WidthRange,
-    spec_ranges,
-)
+from ampere_energy.model.variants import Variant, spec_ranges
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import MOST_POINTS
 
 QUESTIONS = 96

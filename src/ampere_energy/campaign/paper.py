@@ -217,8 +217,8 @@ def _subtract(
             if block.name != "subject" and isinstance(block.kind, Kind):
                 fit = known[block.kind]
                 process, at = fit.process(quantity), fit.unit([block.point])
-                value -= float(process.mean(at))
-                variance += float(process.variance(at))
+                value -= float(process.mean(at)[0])
+                variance += float(process.variance(at)[0])
         values.append(value)
         variances.append(variance)
     return values, variances

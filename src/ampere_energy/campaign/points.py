@@ -8,7 +8,7 @@ import random
 
 from ampere_energy.cost_model.physical_mean import TILE_STEP
 from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.widths import Domain
 
 GRID_LIMIT = 2500
 EVERY = 4

@@ -39,7 +39,8 @@ from ampere_energy.model.blocks import Block, ModelSpec, in_mode
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.structures import Structure
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import WidthRange, alone, lessons
+from ampere_energy.model.variants import alone, lessons
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile, check_kinds
 
 METHODS = ("ampere", "paper")

@@ -14,16 +14,8 @@ from ampere_energy.model.blocks import AnyKind, ModelSpec, Point, in_mode
 from ampere_energy.model.source import ModelRef, fingerprint
 from ampere_energy.model.structures import Structure
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import (
-    Domain,
-    Phase,
-    Variant,
-    WidthRange,
-    alone,
-    block_domains,
-    block_points,
-    member,
-)
+from ampere_energy.model.variants import Phase, Variant, alone, block_domains, block_points, member
+from ampere_energy.model.widths import Domain, WidthRange
 
 Member = tuple[int, Point]
 """A model of a campaign: which of its structures, and the widths."""

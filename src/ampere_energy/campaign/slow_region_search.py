@@ -19,7 +19,7 @@ from ampere_energy.campaign.points import anywhere
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.slow_regions import Box, Slow
 from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.widths import Domain
 
 _SHARE = 0.0005
 """How much of a kind's widths may lie between a slow block and the next known one before it is worth a look."""

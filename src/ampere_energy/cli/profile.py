@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
     from ampere_energy.model.structures import Axis, Structure
-    from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.widths import WidthRange
 
 _USELESS = 0.3
 """A profile whose own measurements are so far off their predictions tells little."""
@@ -207,7 +207,7 @@ def _structures(ref: ModelRef, axes: Sequence[Axis]) -> list[Structure]:
 def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[ModelSpec, list[WidthRange]]:
     """The model with the widths to cover: a family's range up to the model's own, or the model as it is."""
     from ampere_energy.model.families.catalogue import FAMILIES
-    from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.widths import WidthRange
 
     known = FAMILIES.get(ref.source)
     if known:

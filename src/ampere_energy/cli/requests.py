@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ampere_energy.model.source import ModelRef
     from ampere_energy.model.structures import Axis
     from ampere_energy.model.training import Training
-    from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.widths import WidthRange
     from ampere_energy.profiles.profile import Profile
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.widths import Domain
 
 LEVEL = 0.9
 REACH = NormalDist().inv_cdf(0.5 + LEVEL / 2)

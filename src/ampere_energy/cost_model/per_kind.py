@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ampere_energy.cost_model.gaussian_process import GaussianProcess, Hyper, fit
 from ampere_energy.cost_model.known_kinds import REACH, Band, KnownKind
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.model.blocks import Kind, Point
-from ampere_energy.model.variants import Domain
-
-if TYPE_CHECKING:
-    import torch
+from ampere_energy.model.widths import Domain
 
 
 class Quantity(StrEnum):
@@ -54,7 +52,7 @@ class KindFit:
             if len(learnt.hyper.lengthscales) != d or min(learnt.noise) < 0:
                 raise ValueError(f"{self.kind.id} has hyperparameters of the wrong shape or sign")
 
-    def unit(self, points: Sequence[Point]) -> torch.Tensor:
+    def unit(self, points: Sequence[Point]) -> Array:
         """Points scaled to the unit box of the domain: shape (n, d)."""
         return to_unit(self.domain, points)
 
@@ -62,7 +60,7 @@ class KindFit:
     def _processes(self) -> dict[Quantity, GaussianProcess]:
         x = self.unit(self.points)
         return {
-            quantity: GaussianProcess(x, _vector(learnt.values), _vector(learnt.noise), learnt.hyper)
+            quantity: GaussianProcess(x, np.array(learnt.values), np.array(learnt.noise), learnt.hyper)
             for quantity, learnt in ((Quantity.ENERGY, self.energy), (Quantity.TIME, self.time))
         }
 
@@ -70,18 +68,12 @@ class KindFit:
         """The posterior of a quantity."""
         return self._processes[quantity]
 
-    def covers(self, point: Point) -> bool:
-        """Whether a point lies within the profiled bounds."""
-        return all(r.low <= width <= r.high for r, width in zip(self.domain, point, strict=True))
 
-
-def to_unit(domain: Domain, points: Sequence[Point]) -> torch.Tensor:
+def to_unit(domain: Domain, points: Sequence[Point]) -> Array:
     """Points scaled to the unit box of a domain: shape (n, d)."""
-    import torch
-
-    low = torch.tensor([r.low for r in domain], dtype=torch.float64)
-    span = torch.tensor([max(1, r.high - r.low) for r in domain], dtype=torch.float64)
-    return (torch.tensor(points, dtype=torch.float64) - low) / span
+    low = np.array([r.low for r in domain], dtype=float)
+    span = np.array([max(1, r.high - r.low) for r in domain], dtype=float)
+    return (np.array(points, dtype=float).reshape(-1, len(domain)) - low) / span
 
 
 def learn(
@@ -93,14 +85,8 @@ def learn(
 ) -> Learnt:
     """Fits one quantity of a kind, from where an earlier fit of it stood if there is one."""
     start = before.hyper if before is not None else None
-    process = fit(to_unit(domain, points), _vector(values), _vector(noise), start=start)
+    process = fit(to_unit(domain, points), np.array(values, dtype=float), np.array(noise, dtype=float), start=start)
     return Learnt(tuple(values), tuple(noise), process.hyper)
-
-
-def _vector(values: Sequence[float]) -> torch.Tensor:
-    import torch
-
-    return torch.tensor(values, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -122,7 +108,7 @@ def _known(fit: KindFit) -> KnownKind:
     def at(points: Array) -> Band:
         unit = fit.unit([tuple(map(int, point)) for point in points])
         process = fit.process(Quantity.ENERGY)
-        mean, std = process.mean(unit).numpy(), process.variance(unit).clamp_min(0.0).sqrt().numpy()
+        mean, std = process.mean(unit), np.sqrt(process.variance(unit))
         return Band(mean, mean - REACH * std, mean + REACH * std)
 
     metered = tuple(zip(fit.points, fit.energy.values, strict=True))

@@ -18,7 +18,7 @@ from ampere_energy.cost_model.observations import Observation, Subject
 from ampere_energy.cost_model.outliers import telling
 from ampere_energy.cost_model.physical_mean import Array, Mean
 from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.widths import Domain
 
 _TIMES = 6.0
 """How many times its mean a slow block takes: of what was recorded, slow ones take 15 or more, all others up to 3.2."""

@@ -17,7 +17,7 @@ from ampere_energy.errors import CoverageError
 from ampere_energy.model.blocks import AnyKind, Block, Kind, ModelSpec
 from ampere_energy.model.layers import Layer, layer
 from ampere_energy.model.training import Training, set_to
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.widths import Domain
 from ampere_energy.profiles.profile import Profile
 
 OPTIONS = tuple(field.name for field in fields(Training) if field.name != "torch_settings")

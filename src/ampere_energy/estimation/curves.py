@@ -11,7 +11,7 @@ from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.known_kinds import REACH
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.whole_step import steps
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile
 
 

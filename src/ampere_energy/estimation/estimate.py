@@ -23,7 +23,7 @@ from ampere_energy.estimation.result import BlockEstimate, Estimate, Origin
 from ampere_energy.estimation.unexplained import outside
 from ampere_energy.measurement.records import Provenance
 from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.widths import within
 from ampere_energy.profiles.profile import Profile
 
 _LONGEST_REACH = 300.0  # the exponential of more says no more
@@ -78,7 +78,7 @@ def _singly(spec: ModelSpec, profile: Profile, iterations: int, level: float) ->
         variance += float(covariance.sum())
         energies = fit.process(Quantity.ENERGY).mean(at).tolist()
         times = fit.process(Quantity.TIME).mean(at).tolist()
-        deviations = covariance.diagonal().clamp_min(0.0).sqrt().tolist()
+        deviations = np.sqrt(np.maximum(covariance.diagonal(), 0.0)).tolist()
         for i, energy, deviation, duration in zip(indices, energies, deviations, times, strict=True):
             rows[i] = BlockEstimate(
                 spec.blocks[i].name, fit.kind.id, energy * iterations, deviation * iterations, duration * iterations
@@ -196,13 +196,9 @@ def _places(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int | None]
     same_training(spec, profile)
     found = [nets.find(block.kind.id) for block in spec.blocks]
     return [
-        place if place is not None and _covers(nets.subjects[place].domain, block.point) else None
+        place if place is not None and within(nets.subjects[place].domain, block.point) else None
         for block, place in zip(spec.blocks, found, strict=True)
     ]
-
-
-def _covers(domain: Domain, point: Point) -> bool:
-    return len(domain) == len(point) and all(r.low <= w <= r.high for r, w in zip(domain, point, strict=True))
 
 
 def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]]]:
@@ -213,7 +209,7 @@ def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]
     lacking: list[Block] = []
     for index, block in enumerate(spec.blocks):
         fit = known.find(block.kind) if isinstance(block.kind, Kind) else None
-        if fit is None or not fit.covers(block.point):
+        if fit is None or not within(fit.domain, block.point):
             lacking.append(block)
         else:
             groups.setdefault(block.kind.id, (fit, []))[1].append(index)

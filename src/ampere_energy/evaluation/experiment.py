@@ -49,7 +49,8 @@ from ampere_energy.model.blocks import Block, ModelSpec, Point
 from ampere_energy.model.families.catalogue import Family, family
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.variants import Domain, Phase, Variant, WidthRange, resized
+from ampere_energy.model.variants import Phase, Variant, resized
+from ampere_energy.model.widths import Domain, WidthRange
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.profiles.profile import load as saved_profile
 from ampere_energy.serialization import decode, encode, parse_json

@@ -22,7 +22,7 @@ from ampere_energy.model.source import Loaded, ModelRef, load
 from ampere_energy.model.splitting import Piece, cut, entire, extract, finer, tape_of, unused
 from ampere_energy.model.templates import MOST_AXES, Moves, template
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 
 _STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """What is tried to change an argument of a factory by."""

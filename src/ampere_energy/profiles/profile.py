@@ -21,6 +21,7 @@ from ampere_energy.errors import AmpereError, FileError, RequestError
 from ampere_energy.measurement.records import DeviceInfo, MeterInfo
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.training import Training
+from ampere_energy.model.widths import within
 from ampere_energy.profiles.file import AGAIN, SCHEMA, contents, read
 from ampere_energy.serialization import decode, encode, later
 
@@ -154,7 +155,7 @@ def _check_kind(known: KindFit) -> None:
             raise ValueError(f"{name} has values or hyperparameters out of reason")
     for quantity in Quantity:
         process = known.process(quantity)
-        if not bool(process.mean(process.x).isfinite().all() & process.variance(process.x).isfinite().all()):
+        if not np.isfinite([process.mean(process.x), process.variance(process.x)]).all():
             raise ValueError(f"the {quantity} of {name} is not finite")
 
 
@@ -166,9 +167,7 @@ def _check_references(references: Sequence[Reference], nets: NetFit | None) -> N
     for reference in references:
         if not 0 <= reference.subject < len(subjects):
             raise ValueError(f"a reference to subject {reference.subject} of {len(subjects)}")
-        domain = subjects[reference.subject].domain
-        inside = (r.low <= width <= r.high for r, width in zip(domain, reference.point, strict=False))
-        if len(domain) != len(reference.point) or not all(inside):
+        if not within(subjects[reference.subject].domain, reference.point):
             raise ValueError(f"a reference at {reference.point}, which is not among the widths profiled")
 
 

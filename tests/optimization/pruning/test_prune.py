@@ -18,7 +18,8 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import load, model_ref
-from ampere_energy.model.variants import WidthRange, block_points
+from ampere_energy.model.variants import block_points
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.pruning.channels import Channels, channels_of
 from ampere_energy.optimization.pruning.importance import Importance
 from ampere_energy.optimization.pruning.prune import prune

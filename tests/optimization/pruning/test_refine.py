@@ -12,7 +12,7 @@ from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.pruning.channels import Channels, channels_of
 from ampere_energy.optimization.pruning.prune import prune
 from ampere_energy.optimization.pruning.pruned import Budget, Pruned, verified

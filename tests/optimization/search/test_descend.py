@@ -8,7 +8,7 @@ import pytest
 from ampere_energy.errors import RequestError
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import Axis
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.search.descend import descend
 from ampere_energy.optimization.search.search import proxy
 from ampere_energy.optimization.search.space import Space, space_of

@@ -14,7 +14,7 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.structures import Axis
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.search.space import space_of
 from ampere_energy.profiles.profile import Profile
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ampere_energy.errors import RequestError, WidthError
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 
 Widths = tuple[int, ...]
 

@@ -22,7 +22,8 @@ from ampere_energy.model.objective import Inputs
 from ampere_energy.model.parse import Example, as_inputs, parse_groups, parse_ref, trained
 from ampere_energy.model.source import Loaded, ModelRef, load
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange, block_points
+from ampere_energy.model.variants import block_points
+from ampere_energy.model.widths import WidthRange, within
 from ampere_energy.profiles.profile import Profile
 
 _NARROWEST = 8
@@ -202,10 +203,7 @@ def _known(spec: ModelSpec, profile: Profile) -> bool:
         return False
     for block, point in zip(spec.blocks, block_points(spec, spec.widths), strict=True):
         place = profile.joint.find(block.kind.id)
-        if place is None:
-            return False
-        domain = profile.joint.subjects[place].domain
-        if not all(r.low <= width <= r.high for r, width in zip(domain, point, strict=True)):
+        if place is None or not within(profile.joint.subjects[place].domain, point):
             return False
     return True
 

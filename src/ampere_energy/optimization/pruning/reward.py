@@ -145,6 +145,4 @@ def _moved(ref: ModelRef, profile: Profile) -> ModelRef | None:
     batch = profile.training.batch
     if not ref.input and not ref.inputs:
         return replace(ref, training=profile.training) if batch == ref.training.batch else None
-    shape = (batch, *ref.input[1:]) if ref.input else ()
-    inputs = tuple(replace(spec, shape=(batch, *spec.shape[1:])) for spec in ref.inputs)
-    return replace(ref, input=shape, inputs=inputs, training=profile.training)
+    return replace(ref.at_batch(batch), training=profile.training)

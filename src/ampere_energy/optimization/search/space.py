@@ -27,7 +27,8 @@ from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import Axis, varied
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange, block_points, resized
+from ampere_energy.model.variants import block_points, resized
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile
 
 if TYPE_CHECKING:
@@ -292,16 +293,11 @@ def _suggested(trial: Trial, axis: Axis) -> int:
 
 def _member(source: str, widths: tuple[int, ...], training: Training, example: ModelRef | None) -> ModelRef:
     """A member at a profile's batch."""
-    known, batch = FAMILIES.get(source), training.batch
+    known = FAMILIES.get(source)
     input = example.input if example is not None else known.input if known else ()
     inputs = example.inputs if example is not None else ()
-    return model_ref(
-        source,
-        widths=widths,
-        input=(batch, *input[1:]) if input else (),
-        inputs=tuple(replace(one, shape=(batch, *one.shape[1:])) for one in inputs),
-        training=training,
-    )
+    ref = model_ref(source, widths=widths, input=input, inputs=inputs, training=training)
+    return ref.at_batch(training.batch) if input or inputs else ref
 
 
 def _covered(ranges: Sequence[WidthRange], settings: Mapping[Training, Setting]) -> tuple[WidthRange, ...]:
