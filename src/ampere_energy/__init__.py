@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         WidthError,
         WorkerError,
     )
-    from ampere_energy.estimation.estimate import estimate
+    from ampere_energy.estimation.answer import estimate
     from ampere_energy.estimation.many import estimate_many
     from ampere_energy.estimation.result import Estimate
     from ampere_energy.model.parse import parse
@@ -96,7 +96,7 @@ _HOMES = {
     "WidthError": "ampere_energy.errors",
     "WorkerError": "ampere_energy.errors",
     "energy_objective": "ampere_energy.optimization.search.objective",
-    "estimate": "ampere_energy.estimation.estimate",
+    "estimate": "ampere_energy.estimation.answer",
     "estimate_many": "ampere_energy.estimation.many",
     "load": "ampere_energy.profiles.collection",
     "load_pruned": "ampere_energy.optimization.pruning.pruned",

@@ -30,7 +30,7 @@ from ampere_energy.cli.options import (
 )
 from ampere_energy.cli.output import err, say, show, write
 from ampere_energy.cli.requests import axes_of, busy_words, can_run, covering_command, device_of, ref_of
-from ampere_energy.cli.settings import agreeing, given
+from ampere_energy.cli.settings import given
 from ampere_energy.errors import CoverageError, FileError, RequestError
 from ampere_energy.profiles.collection import load_profile
 
@@ -107,6 +107,8 @@ def evaluate(
         with MeasurementLog(record / "campaign.jsonl").held(wait):
             sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
     else:
+        from ampere_energy.estimation.answer import agreeing
+
         learnt = load_profile(profile)
         agreeing(learnt, wanted)
         whole = ref_of(family_name, input or _usual_input(family_name, learnt), "", learnt.training)

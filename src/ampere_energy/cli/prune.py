@@ -40,7 +40,7 @@ from ampere_energy.cli.requests import (
     prunable_of,
     ref_of,
 )
-from ampere_energy.cli.settings import as_profiled, given, mending
+from ampere_energy.cli.settings import given, mending
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.profiles.collection import existing_path, is_bundle, load_profile, log_of, profile_held
 
@@ -130,6 +130,8 @@ def prune(
         same = [name for name, about in entries(profile).items() if (about.family, about.widths) == own]
         others += [load_bundled(profile, name) for name in same if name != chosen.name]
     else:
+        from ampere_energy.estimation.answer import as_profiled
+
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         ref = as_profiled(ref, learnt, bool(input), asked)
     if refine and (device or guide == "flops"):

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from ampere_energy.cli.arguments import arguments_of, axis_of, inputs_of, inputs_text
 from ampere_energy.cli.output import err, say
-from ampere_energy.cli.settings import Given, mending
-from ampere_energy.errors import AmpereError, CoverageError, RequestError
-from ampere_energy.model.training import Mode
+from ampere_energy.cli.settings import mending
+from ampere_energy.errors import AmpereError, RequestError
 from ampere_energy.profiles.collection import new_name
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
     from ampere_energy.model.structures import Axis
-    from ampere_energy.model.training import Training
+    from ampere_energy.model.training import GivenSettings, Training
     from ampere_energy.model.widths import WidthRange
     from ampere_energy.profiles.profile import Profile
 
@@ -92,42 +91,15 @@ def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[Wid
     return found.ref, found.spec, list(found.ranges)
 
 
-def chosen_from(bundle: str, ref: ModelRef, input_given: bool, asked: Given, approximate: bool = False) -> Choice:
-    """The profile of a bundle that covers a model, in any settings that agree with those given; says which."""
-    from ampere_energy.estimation.bundle_choice import choose
-    from ampere_energy.profiles.bundles.catalogue import entries
+def chosen_from(
+    bundle: str, ref: ModelRef, input_given: bool, asked: GivenSettings, approximate: bool = False
+) -> Choice:
+    """The profile of a bundle that answers for a model; says which."""
+    from ampere_energy.estimation.answer import of_bundle
 
-    there = [about.training for about in entries(bundle).values()]
-    alike = dict.fromkeys(asked.over(replace(one, batch=1, mode=Mode.EAGER)) for one in there if asked.agrees(one))
-    ways = sorted(alike, key=lambda training: training != asked.usual) or [asked.usual]
-    mode_given, error = "mode" in asked.settings, None
-    for rough in dict.fromkeys((approximate and len(ways) == 1, approximate)):
-        for training in ways:
-            tried = replace(ref, training=replace(training, batch=ref.training.batch))
-            try:
-                chosen = choose(
-                    bundle, tried, spec_of, input_given=input_given, mode_given=mode_given, approximate=rough
-                )
-            except CoverageError as failed:
-                error = error or failed
-                continue
-            say(f"profile {chosen.name} of {bundle}: {chosen.about}")
-            return chosen
-    assert error is not None
-    raise CoverageError(error.what + _unlike(asked, there), error.remedy, near=error.near) from error
-
-
-def _unlike(asked: Given, there: Sequence[Training]) -> str:
-    """Which settings no profile of a bundle has, beside what they have."""
-    from ampere_energy.estimation.coverage import option
-
-    found = []
-    for name, wanted in asked.settings.items():
-        options = sorted({option(name, one) for one in there})
-        if option(name, asked.usual) not in options:
-            spelt = option(name, asked.usual) if isinstance(wanted, bool) else wanted
-            found.append(f"with {' or '.join(options)}, you asked for {spelt}")
-    return f": its profiles were made {'; '.join(found)}" if found else ""
+    chosen = of_bundle(bundle, ref, spec_of, asked, input_given=input_given, approximate=approximate)
+    say(f"profile {chosen.name} of {bundle}: {chosen.about}")
+    return chosen
 
 
 def device_of(name: str, meter: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:

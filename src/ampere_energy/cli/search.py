@@ -22,7 +22,7 @@ from ampere_energy.cli.options import (
 )
 from ampere_energy.cli.output import aside, err, say, show, write
 from ampere_energy.cli.requests import SAME_CARD, axes_of, chosen_from, covering_command, ref_of
-from ampere_energy.cli.settings import agreeing, as_profiled, given
+from ampere_energy.cli.settings import given
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.profiles.collection import is_bundle, load_profile
 
@@ -95,6 +95,7 @@ def search(
         raise RequestError("--gradient needs one limit", "give --budget 1.2J or --at-least 1e6")
     if gradient and (storage or plot):
         raise RequestError("--gradient with --storage or --plot", "it finds one member without a study: leave them out")
+    from ampere_energy.estimation.answer import agreeing, as_profiled
     from ampere_energy.model.source import find, spelt
     from ampere_energy.optimization.search.descend import descend
     from ampere_energy.optimization.search.search import PROXIES

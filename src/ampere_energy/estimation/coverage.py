@@ -58,6 +58,11 @@ def _other(name: str, asked: Training, made: Training) -> str:
     return f"with {option(name, made)}, you asked for {option(name, asked) if isinstance(value, bool) else value}"
 
 
+def differs(name: str, one: Training, other: Training) -> bool:
+    """Whether two ways to train differ in a setting."""
+    return bool(getattr(one, name) != getattr(other, name))
+
+
 def option(name: str, training: Training) -> str:
     """A setting as the command line takes it."""
     value, words = getattr(training, name), name.replace("_", "-")
