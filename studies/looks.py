@@ -19,7 +19,7 @@ from ampere_energy.campaign import adaptive, batch_planner
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.points import anywhere
 from ampere_energy.campaign.rules import Rules
-from ampere_energy.campaign.run import answered
+from ampere_energy.campaign.run import record_of
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import Measurement, Procedure, Timing, Workload
 from ampere_energy.model.blocks import Block, Point
@@ -102,7 +102,7 @@ def _world(world: int, members: int) -> dict[str, float]:
     device = Boxed(noise=0.005, rough=0.12, world=world, seed=world)
     campaign = Guided(spec, ranges, Rules(precision=0.001, points=1000, budget_s=BUDGET_S), captures=False)
     while (request := campaign.ask()) is not None:
-        campaign.tell(answered(device, request))
+        campaign.tell(record_of(device, request))
     fit = campaign.fit()
     assert fit is not None
     kind = next(i for i, (k, d) in enumerate(campaign.scope.domains.items()) if len(d) == 2 and _last(k))

@@ -30,7 +30,7 @@ import numpy as np
 
 from ampere_energy.campaign.adaptive import REACH_90, Guided
 from ampere_energy.campaign.rules import Rules
-from ampere_energy.campaign.run import answered, captures_alone
+from ampere_energy.campaign.run import captures_alone, record_of
 from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.log import MeasurementLog
@@ -78,7 +78,7 @@ def _measure(folder: Path, name: str, spec: ModelSpec, device: LocalDevice) -> N
     (folder / f"{label}.blocks.json").write_text(json.dumps(places) + "\n")
     log = MeasurementLog(folder / f"{label}.jsonl")
     while (request := campaign.ask()) is not None:
-        record = answered(device, request)
+        record = record_of(device, request)
         log.append(record)
         campaign.tell(record)
     for failure in campaign.failures():

@@ -11,8 +11,8 @@ from studies.additive import spec_of
 
 from ampere_energy import profile
 from ampere_energy.campaign.additions import add
+from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Rules
-from ampere_energy.campaign.run import refine
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import POINT, Measurement, Procedure, Workload

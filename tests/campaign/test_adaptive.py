@@ -16,8 +16,9 @@ from ampere_energy.campaign.acquisition import Offer, best
 from ampere_energy.campaign.adaptive import ROUND, Guided
 from ampere_energy.campaign.additions import add
 from ampere_energy.campaign.points import drawn
+from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Request, Rule, Rules, Status
-from ampere_energy.campaign.run import answered, profile, refine
+from ampere_energy.campaign.run import profile, record_of
 from ampere_energy.cost_model.host_overhead import Host
 from ampere_energy.cost_model.slow_regions import slow_blocks
 from ampere_energy.errors import CoverageError, DeviceError, RequestError
@@ -335,7 +336,7 @@ def test_issuing_is_timed_throughout_a_campaign() -> None:
     for _ in range(len(campaign.opening.requests) + 2 * ROUND):
         request = campaign.ask()
         assert request is not None
-        campaign.tell(answered(device, request))
+        campaign.tell(record_of(device, request))
     rounds = [record for _, record in campaign._records[len(campaign.opening.requests) :]]
     for start in (0, ROUND):
         eager = [r for r in rounds[start : start + ROUND] if r.workload.training.mode is Mode.EAGER]
@@ -409,7 +410,7 @@ def test_what_a_campaign_thinks_counts_as_its_time() -> None:
     for _ in range(len(campaign.opening.requests)):
         request = campaign.ask()
         assert request is not None
-        campaign.tell(answered(device, request))
+        campaign.tell(record_of(device, request))
     assert campaign.ask() is not None
     seconds = 1e6
     assert campaign.ask() is None
@@ -482,10 +483,10 @@ def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None
         while len(campaign._records) < len(campaign.opening.requests) + 96:
             request = campaign.ask()
             assert request is not None
-            campaign.tell(answered(device, request))
+            campaign.tell(record_of(device, request))
     start = len(looked._records)
     while not _looks(looked, start):
-        looked.tell(answered(Boxed(noise=0.01), _asked(looked)))
+        looked.tell(record_of(Boxed(noise=0.01), _asked(looked)))
         start += 1
     assert looked._learn(start).slow.boxes
     assert not calm._learn(calm._start(len(calm._records))).slow.boxes
@@ -511,13 +512,13 @@ def test_each_look_knows_what_the_one_before_it_found() -> None:
     spec, rules = spec_of("cnn5"), Rules(points=100, precision=1e-6)
     campaign, device = Guided(spec, FAMILIES["cnn5"].ranges, rules, captures=False), Boxed(noise=0.01)
     while not (start := len(campaign._records)) or not campaign._known(start) or not _looks(campaign, start):
-        campaign.tell(answered(device, _asked(campaign)))
+        campaign.tell(record_of(device, _asked(campaign)))
     looks = _looks(campaign, start)
     while len(campaign._records) < start + looks[0]:
-        campaign.tell(answered(device, _asked(campaign)))
+        campaign.tell(record_of(device, _asked(campaign)))
     kinds = list(campaign._learn(start).slow.boxes)
     for _ in range(120):
-        campaign.tell(answered(device, _asked(campaign)))
+        campaign.tell(record_of(device, _asked(campaign)))
     known = campaign._learn(start)
     slow = slow_blocks(campaign.scope.subjects, campaign.observations(len(campaign._records)), known.time)
     every = np.array([(a, b) for a in range(1, 65) for b in range(1, 129)], dtype=float)

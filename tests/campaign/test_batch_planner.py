@@ -10,7 +10,7 @@ from ampere_energy.campaign.adaptive import ROUND, ROUND_QUESTIONS, Guided
 from ampere_energy.campaign.costs import costs
 from ampere_energy.campaign.points import every, size
 from ampere_energy.campaign.rules import Request, Rules
-from ampere_energy.campaign.run import answered
+from ampere_energy.campaign.run import record_of
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import POINT, Timing
@@ -57,7 +57,7 @@ def test_a_quarter_of_each_round_is_for_round_members() -> None:
     assert len(campaign.round_questions) == ROUND_QUESTIONS
     device, first = SimulatedDevice(noise=0.01, rough=0.15), len(campaign.opening.requests)
     while len(campaign._records) < first + 4 * ROUND:
-        campaign.tell(answered(device, asked(campaign)))
+        campaign.tell(record_of(device, asked(campaign)))
     told = [is_round(net) for net, _ in campaign._records[first:]]
     rounds = [told[start : start + ROUND] for start in range(0, len(told), ROUND)]
     assert all(all(own[: ROUND // 4]) for own in rounds)
@@ -95,10 +95,10 @@ def test_kinds_of_few_widths_are_timed_at_all_of_them() -> None:
     while unknown := set(every(domains[kind])) - known(campaign, kind):
         assert len(campaign._records) < first + 40 * ROUND, f"{len(unknown)} are not known"
         request = asked(campaign)  # a metering takes ten times as long as a timing
-        campaign.tell(replace(answered(device, request), cost_s=0.3 if request.metered else 0.03))
+        campaign.tell(replace(record_of(device, request), cost_s=0.3 if request.metered else 0.03))
     metered_only = Guided(spec_of("lenet5"), None, Rules(timings=False, points=500), captures=False)
     while len(metered_only._records) < len(metered_only.opening.requests):
-        metered_only.tell(answered(device, asked(metered_only)))
+        metered_only.tell(record_of(device, asked(metered_only)))
     assert all(request.metered for request in metered_only._round(len(metered_only._records)).requests)
 
 

@@ -13,8 +13,9 @@ from studies.additive import spec_of
 
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.additions import caught_up, unlearnt
+from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Rules, Status
-from ampere_energy.campaign.run import profile, refine
+from ampere_energy.campaign.run import profile
 from ampere_energy.errors import DeviceError, WorkerError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement import retries

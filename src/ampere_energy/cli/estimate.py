@@ -34,7 +34,7 @@ from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.profiles.collection import existing_path, is_bundle, load_profile, log_of, profile_held
 
 if TYPE_CHECKING:
-    from ampere_energy.campaign.run import Refined
+    from ampere_energy.campaign.refine import Refined
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
 
@@ -127,7 +127,7 @@ def _rougher(bridges: bool, tried: bool) -> str:
 def _refined(ref: ModelRef, spec: ModelSpec, profile: str, target: float, wait: bool) -> Refined:
     """What measuring this model's interval hangs on gave; the profile saved, and its measurements logged."""
     from ampere_energy.campaign.additions import caught_up
-    from ampere_energy.campaign.run import refine
+    from ampere_energy.campaign.refine import refine
     from ampere_energy.measurement.devices import reopen
     from ampere_energy.model.reading import stop
     from ampere_energy.units import percent

@@ -29,8 +29,9 @@ from pathlib import Path
 from ampere_energy import files
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.points import drawn as drawn_points
+from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Rules, Status
-from ampere_energy.campaign.run import profile, refine
+from ampere_energy.campaign.run import profile
 from ampere_energy.errors import DeviceError, FileError, RequestError, WorkerError
 from ampere_energy.measurement.devices import Device
 from ampere_energy.measurement.log import MeasurementLog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ampere_energy.campaign.run import Refined
+from ampere_energy.campaign.refine import Refined
 from ampere_energy.estimation.bundle_choice import Choice
 from ampere_energy.estimation.result import JOULES_PER_WH, Estimate, Origin
 from ampere_energy.evaluation.evaluate import Trials, score
