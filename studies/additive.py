@@ -12,8 +12,9 @@ from ampere_energy.cost_model.per_kind import PerKind, Quantity
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import Family, family
+from ampere_energy.model.load import instantiate
 from ampere_energy.model.parse import parse
-from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import Lesson, lessons
 from ampere_energy.profiles.profile import Profile
 

@@ -37,8 +37,9 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Provenance, energies
 from ampere_energy.model.blocks import AnyKind, Block, ModelSpec
 from ampere_energy.model.families.catalogue import family
+from ampere_energy.model.load import instantiate
 from ampere_energy.model.parse import parse
-from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import alone
 from ampere_energy.model.widths import WidthRange

@@ -36,7 +36,8 @@ from ampere_energy.cost_model.observations import Observation
 from ampere_energy.estimation.many import estimate_many
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.families.catalogue import family
-from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.load import instantiate
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import alone
 from studies import oracle
 from studies.additive import spec_of

@@ -37,7 +37,8 @@ from ampere_energy.measurement.meter_gate import busy, passed
 from ampere_energy.measurement.meters.recorder import Recorder, open_recorder
 from ampere_energy.measurement.records import DeviceInfo, MeterInfo
 from ampere_energy.measurement.training_step import Step, captured
-from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.load import instantiate
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode
 from ampere_energy.reporting.axes import Axis
 from ampere_energy.reporting.plot import Mark, Series, lines

@@ -22,8 +22,9 @@ from ampere_energy.measurement.meters.nvml import open_meter
 from ampere_energy.measurement.meters.sampler import SampledMeter
 from ampere_energy.measurement.records import POINT, REPORT, durations, energies
 from ampere_energy.measurement.training_step import Step, training_step
+from ampere_energy.model.load import instantiate
 from ampere_energy.model.parse import parse
-from ampere_energy.model.source import ModelRef, instantiate, model_ref
+from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import lessons
 from ampere_energy.serialization import encode

@@ -106,7 +106,8 @@ def _spec() -> Any:
 
 @cache
 def _weights() -> dict[str, Any]:
-    from ampere_energy.model.source import instantiate, model_ref
+    from ampere_energy.model.load import instantiate
+    from ampere_energy.model.source import model_ref
 
     return instantiate(model_ref("lenet5")).state_dict()
 

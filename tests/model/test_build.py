@@ -6,7 +6,8 @@ from studies.additive import spec_of
 
 from ampere_energy.model.build import build
 from ampere_energy.model.families.catalogue import family
-from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.load import instantiate
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import lessons
 
 

@@ -145,7 +145,7 @@ def prune(
             "verify on such a device, or profile this one",
         )
     from ampere_energy.measurement.devices import reopen
-    from ampere_energy.model.source import find
+    from ampere_energy.model.load import find
     from ampere_energy.optimization.pruning.channels import channels_of
     from ampere_energy.optimization.pruning.prune import favourable
     from ampere_energy.optimization.pruning.prune import prune as run

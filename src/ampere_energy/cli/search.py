@@ -96,7 +96,8 @@ def search(
     if gradient and (storage or plot):
         raise RequestError("--gradient with --storage or --plot", "it finds one member without a study: leave them out")
     from ampere_energy.estimation.answer import agreeing, as_profiled
-    from ampere_energy.model.source import find, spelt
+    from ampere_energy.model.load import find
+    from ampere_energy.model.source import spelt
     from ampere_energy.optimization.search.descend import descend
     from ampere_energy.optimization.search.search import PROXIES
     from ampere_energy.optimization.search.search import search as run

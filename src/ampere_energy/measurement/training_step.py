@@ -18,6 +18,7 @@ from ampere_energy.model import torch_settings
 from ampere_energy.model.blocks import Block, Fragment, Kind, Role
 from ampere_energy.model.build import build
 from ampere_energy.model.layers import LOSSES
+from ampere_energy.model.load import find, load
 from ampere_energy.model.objective import (
     OWN,
     Inputs,
@@ -32,7 +33,7 @@ from ampere_energy.model.objective import (
 from ampere_energy.model.program import Program
 from ampere_energy.model.rebuild import Rebuilt
 from ampere_energy.model.record import AUTOCAST
-from ampere_energy.model.source import ModelRef, find, load
+from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 from ampere_energy.model.variants import Phase, Variant
 

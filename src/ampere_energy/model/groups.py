@@ -20,7 +20,7 @@ from torch import nn
 
 from ampere_energy.errors import ModelError, RequestError, WidthError
 from ampere_energy.model.objective import Inputs, called, mapped, tensors_in
-from ampere_energy.model.record import in_training, unchanged
+from ampere_energy.model.undisturbed import in_training, unchanged
 
 _SAMPLES = 2
 _PATIENCE_S = 60.0

@@ -14,11 +14,12 @@ from ampere_energy.errors import ModelError, WidthError
 from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec, Role
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
+from ampere_energy.model.load import Loaded, load
 from ampere_energy.model.objective import Inputs
 from ampere_energy.model.program import MATRIX, Program, Source, Tape, settled
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
-from ampere_energy.model.source import Loaded, ModelRef, load
+from ampere_energy.model.source import ModelRef
 from ampere_energy.model.splitting import Piece, cut, entire, extract, finer, tape_of, unused
 from ampere_energy.model.templates import MOST_AXES, Moves, template
 from ampere_energy.model.training import Training

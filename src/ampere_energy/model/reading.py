@@ -141,7 +141,7 @@ def _read(ref: ModelRef) -> Listed:
 
 def _factories(ref: ModelRef) -> _Words:
     """The child's side of `factories`."""
-    from ampere_energy.model.source import factories_of
+    from ampere_energy.model.load import factories_of
 
     return _Words(factories_of(ref.source))
 

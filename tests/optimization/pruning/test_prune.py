@@ -16,8 +16,9 @@ from ampere_energy.errors import CoverageError, FileError, RequestError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block
+from ampere_energy.model.load import load
 from ampere_energy.model.parse import parse, parse_ref
-from ampere_energy.model.source import load, model_ref
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import block_points
 from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.pruning.channels import Channels, channels_of

@@ -18,9 +18,10 @@ from ampere_energy.estimation.coverage import listed, same_training
 from ampere_energy.estimation.estimate import covered_jointly
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.groups import Group, Kept, groups, recurrent
+from ampere_energy.model.load import Loaded, load
 from ampere_energy.model.objective import Inputs
 from ampere_energy.model.parse import Example, as_inputs, parse_groups, parse_ref, trained
-from ampere_energy.model.source import Loaded, ModelRef, load
+from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
 from ampere_energy.model.variants import block_points
 from ampere_energy.model.widths import WidthRange, within

@@ -20,8 +20,9 @@ from ampere_energy.measurement.devices import Device
 from ampere_energy.measurement.records import REPORT, Measurement
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.groups import groups, narrowed, some
+from ampere_energy.model.load import load
 from ampere_energy.model.parse import Example, as_inputs
-from ampere_energy.model.source import ModelRef, load
+from ampere_energy.model.source import ModelRef
 from ampere_energy.optimization.pruning.importance import Importance
 from ampere_energy.serialization import decode, encode, parse_json
 
