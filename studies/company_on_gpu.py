@@ -26,6 +26,7 @@ import torch
 from torch.nn import functional
 
 from ampere_energy.evaluation.experiment import drawn
+from ampere_energy.measurement import parts
 from ampere_energy.measurement import training_step as steps
 from ampere_energy.measurement.memory import hand_back
 from ampere_energy.measurement.meters.sampler import SampledMeter
@@ -58,7 +59,7 @@ def asked() -> list[Asked]:
     return random.Random(5).sample(found, len(found))
 
 
-def reading(reads: str, blocks: Sequence[Block], device: torch.device) -> steps.Part:
+def reading(reads: str, blocks: Sequence[Block], device: torch.device) -> parts.Part:
     """A block that reads what a ReLU before it, or a pooled one, would give."""
     part = _CHAIN(blocks, device)
     if reads == "normal":
@@ -70,7 +71,7 @@ def reading(reads: str, blocks: Sequence[Block], device: torch.device) -> steps.
     return replace(part, inputs=(given.requires_grad_(x.requires_grad),))
 
 
-_CHAIN = steps._chain
+_CHAIN = parts._chain
 
 
 def kernels(step: steps.Step) -> dict[str, float]:
@@ -93,7 +94,7 @@ def record(result: Path) -> None:
     with result.open("w") as file:
         file.write(json.dumps({"device": about}) + "\n")
         for widths, name, reads, workload in asked():
-            steps._chain = lambda blocks, on, how=reads: reading(how, blocks, on)
+            parts._chain = lambda blocks, on, how=reads: reading(how, blocks, on)
             step = steps.training_step(workload, device, Mode.GRAPH)
             marks = run_for(step, RUN_S, chunk_of(step, CHUNK_S))
             row = {"widths": widths, "block": name, "reads": reads, **seen(sampler, marks), "kernels": kernels(step)}
