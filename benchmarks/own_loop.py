@@ -30,7 +30,9 @@ from ampere_energy.cost_model.fitting import learn
 from ampere_energy.errors import AmpereError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices import Device, open_device
-from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Procedure, Timing, Workload
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Timing
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref

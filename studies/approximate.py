@@ -35,8 +35,9 @@ from ampere_energy.estimation.unseen_kinds import Across
 from ampere_energy.measurement.devices import open_device
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Provenance, energies
-from ampere_energy.model.blocks import AnyKind, Block, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import family
+from ampere_energy.model.kinds import AnyKind
 from ampere_energy.model.load import instantiate
 from ampere_energy.model.parse import parse
 from ampere_energy.model.source import model_ref

@@ -30,7 +30,8 @@ from ampere_energy.evaluation.experiment import Part, read
 from ampere_energy.evaluation.recorded import Recorded, load
 from ampere_energy.measurement.devices import open_device
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import DeviceInfo, Measurement, point_of
+from ampere_energy.measurement.procedures import point_of
+from ampere_energy.measurement.records import DeviceInfo, Measurement
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training

@@ -25,7 +25,7 @@ from ampere_energy.evaluation.experiment import Part
 from ampere_energy.evaluation.recorded import Recorded, load
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.measurement.records import Measurement, Window, durations, energies
-from ampere_energy.model.blocks import Kind
+from ampere_energy.model.kinds import Kind
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.reporting.plot import Axis, Cell, Mark, Series, bars, cdf, heat, lines, scatter

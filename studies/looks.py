@@ -21,9 +21,12 @@ from ampere_energy.campaign.points import anywhere
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import record_of
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import Measurement, Procedure, Timing, Workload
-from ampere_energy.model.blocks import Block, Point
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import Measurement, Timing
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.blocks import Block
 from ampere_energy.model.families.catalogue import FAMILIES
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.variants import Variant, member
 from studies.additive import spec_of
 

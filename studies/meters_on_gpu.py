@@ -20,7 +20,8 @@ import torch
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.meters.nvml import open_meter
 from ampere_energy.measurement.meters.sampler import SampledMeter
-from ampere_energy.measurement.records import POINT, REPORT, durations, energies
+from ampere_energy.measurement.procedures import POINT, REPORT
+from ampere_energy.measurement.records import durations, energies
 from ampere_energy.measurement.training_step import Step, training_step
 from ampere_energy.model.load import instantiate
 from ampere_energy.model.parse import parse

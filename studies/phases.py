@@ -16,7 +16,7 @@ from ampere_energy.errors import MeterError
 from ampere_energy.measurement.meters import Reading
 from ampere_energy.measurement.meters.recorder import LATE
 from ampere_energy.measurement.meters.trace import Trace
-from ampere_energy.measurement.records import POINT
+from ampere_energy.measurement.procedures import POINT
 from ampere_energy.measurement.windows import SEEN, SETTLED_S
 
 TICK_S = 0.1

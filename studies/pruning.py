@@ -60,16 +60,9 @@ from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.result import Estimate
 from ampere_energy.measurement.devices import Device, open_device
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import (
-    DeviceInfo,
-    Measurement,
-    MeterInfo,
-    Procedure,
-    Record,
-    Timing,
-    Workload,
-    same_setting,
-)
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Record, Timing, same_setting
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training

@@ -28,7 +28,7 @@ from ampere_energy.campaign.points import anywhere
 from ampere_energy.campaign.rules import Request, Rule, Rules
 from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import POINT
+from ampere_energy.measurement.procedures import POINT
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.families.catalogue import Family, family
 from ampere_energy.model.variants import alone, member

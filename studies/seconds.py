@@ -26,7 +26,7 @@ def stops(recorded: Recorded) -> Iterator[int]:
     last_s = spent_s = 0.0
     for count, record in enumerate(records, start=1):
         spent_s += record.cost_s
-        known = last_s > 0 or campaign._known(count)
+        known = last_s > 0 or campaign.measured.all_kinds(count)
         if known and (spent_s >= last_s + APART_S or count == len(records)):
             last_s = spent_s
             yield count

@@ -21,9 +21,9 @@ import torch
 
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.measurement.memory import hand_back_much
-from ampere_energy.measurement.records import Workload, run_as
 from ampere_energy.measurement.timing import device_s
 from ampere_energy.measurement.training_step import captured, training_step
+from ampere_energy.measurement.workloads import Workload, run_as
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant
 from studies.experiments import DATA

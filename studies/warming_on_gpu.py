@@ -26,8 +26,10 @@ from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.memory import hand_back
 from ampere_energy.measurement.meters.nvml import open_meter
 from ampere_energy.measurement.meters.sampler import SampledMeter
-from ampere_energy.measurement.records import Measurement, Workload, point_of
+from ampere_energy.measurement.procedures import point_of
+from ampere_energy.measurement.records import Measurement
 from ampere_energy.measurement.training_step import Step, training_step
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.serialization import encode

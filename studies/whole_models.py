@@ -34,8 +34,10 @@ from ampere_energy.campaign.run import captures_alone, record_of
 from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import REPORT, Measurement, Record, durations, energies
-from ampere_energy.model.blocks import Block, ModelSpec, in_mode
+from ampere_energy.measurement.procedures import REPORT
+from ampere_energy.measurement.records import Measurement, Record, durations, energies
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import in_mode
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Precision, Training

@@ -18,7 +18,8 @@ from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.model.blocks import Fragment, ModelSpec
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.objective import objective
 from ampere_energy.model.parse import parse
 from studies.models import MODELS, Inputs

@@ -15,7 +15,9 @@ from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import POINT, Measurement, Procedure, Workload
+from ampere_energy.measurement.procedures import POINT, Procedure
+from ampere_energy.measurement.records import Measurement
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.source import model_ref
 from ampere_energy.profiles.merge import merged
 from ampere_energy.profiles.profile import Profile, load

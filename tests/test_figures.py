@@ -14,7 +14,7 @@ from ampere_energy.evaluation.experiment import Part, drawn, record
 from ampere_energy.evaluation.recorded import load
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import POINT
+from ampere_energy.measurement.procedures import POINT
 from ampere_energy.model.training import Training
 
 

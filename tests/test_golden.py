@@ -20,8 +20,9 @@ from torch import nn
 
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.training_step import training_step
-from ampere_energy.model.blocks import Block, Fragment, Kind, ModelSpec, Role
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.build import build
+from ampere_energy.model.kinds import Fragment, Kind, Role
 from ampere_energy.model.objective import tensors_in
 from ampere_energy.model.parse import parse, parts
 from ampere_energy.model.program import Source

@@ -16,7 +16,9 @@ from ampere_energy.campaign.rules import Rules
 from ampere_energy.errors import RequestError
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import Measurement, Procedure, Workload
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import Measurement
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.training import Mode
 from ampere_energy.optimization.pruning.pruned import Guide
 

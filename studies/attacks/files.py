@@ -79,7 +79,7 @@ def texts() -> dict[str, str]:
     from ampere_energy.evaluation.experiment import drawn
     from ampere_energy.measurement.devices.simulated import SimulatedDevice
     from ampere_energy.measurement.log import MeasurementLog
-    from ampere_energy.measurement.records import POINT
+    from ampere_energy.measurement.procedures import POINT
     from ampere_energy.model.source import model_ref
     from ampere_energy.serialization import encode
 

@@ -26,7 +26,9 @@ from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.many import estimate_many
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import POINT, Measurement, Procedure, Timing, Whole, Workload, run_as
+from ampere_energy.measurement.procedures import POINT, Procedure
+from ampere_energy.measurement.records import Measurement, Timing
+from ampere_energy.measurement.workloads import Whole, Workload, run_as
 from ampere_energy.model import variants
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import FAMILIES
@@ -63,7 +65,7 @@ def test_a_campaign_ends_before_its_profile_is_too_large_to_be_read() -> None:
     once = SimulatedDevice().time(campaign.opening.requests[0].workload)
     while not campaign._used_up():
         assert campaign.tell(once)
-    assert len(campaign._records) + 500 < MOST_POINTS < len(campaign._records) + 600
+    assert len(campaign.measured.records) + 500 < MOST_POINTS < len(campaign.measured.records) + 600
 
 
 def test_every_kind_is_timed_and_metered_and_whole_members_too() -> None:
@@ -327,7 +329,7 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     assert net[0] == (0, (3,))
     whole = run_as(member(spec, (3, 9, 50, 40)), Mode.GRAPH)
     assert campaign.tell(SimulatedDevice().measure(whole, POINT))
-    assert campaign._records[-1][0] == net
+    assert campaign.measured.records[-1][0] == net
 
 
 def test_issuing_is_timed_throughout_a_campaign() -> None:
@@ -337,7 +339,7 @@ def test_issuing_is_timed_throughout_a_campaign() -> None:
         request = campaign.ask()
         assert request is not None
         campaign.tell(record_of(device, request))
-    rounds = [record for _, record in campaign._records[len(campaign.opening.requests) :]]
+    rounds = [record for _, record in campaign.measured.records[len(campaign.opening.requests) :]]
     for start in (0, ROUND):
         eager = [r for r in rounds[start : start + ROUND] if r.workload.training.mode is Mode.EAGER]
         assert eager == rounds[start : start + 1], "a host's speed drifts"
@@ -427,7 +429,7 @@ def test_a_family_that_is_no_chain_is_covered_with_whole_members() -> None:
     assert len(wholes) == 2
     measured = device.measure(replace(ref, widths=(5, 6, 7)), POINT)
     assert campaign.tell(measured)
-    assert campaign._records[-1][0] == tuple(
+    assert campaign.measured.records[-1][0] == tuple(
         (campaign.scope.kinds.index(block.kind), block.point)
         for block in parse_ref(replace(ref, widths=(5, 6, 7))).blocks
     )
@@ -480,23 +482,23 @@ def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None
     spec, rules = spec_of("cnn5"), Rules(points=100, precision=1e-6)
     looked, calm = (Guided(spec, FAMILIES["cnn5"].ranges, rules, captures=False) for _ in range(2))
     for campaign, device in ((looked, Boxed(noise=0.01)), (calm, SimulatedDevice(noise=0.01))):
-        while len(campaign._records) < len(campaign.opening.requests) + 96:
+        while len(campaign.measured.records) < len(campaign.opening.requests) + 96:
             request = campaign.ask()
             assert request is not None
             campaign.tell(record_of(device, request))
-    start = len(looked._records)
+    start = len(looked.measured.records)
     while not _looks(looked, start):
         looked.tell(record_of(Boxed(noise=0.01), _asked(looked)))
         start += 1
     assert looked._learn(start).slow.boxes
-    assert not calm._learn(calm._start(len(calm._records))).slow.boxes
-    assert not calm._round(calm._start(len(calm._records))).looks
+    assert not calm._learn(calm._start(len(calm.measured.records))).slow.boxes
+    assert not calm._round(calm._start(len(calm.measured.records))).looks
     chosen = looked._round(start)
     assert len(chosen.requests) == looked._length(start)
     assert any(request.metered for request in chosen.requests)
     assert 2 * len(chosen.looks) == pytest.approx(sum(not request.metered for request in chosen.requests), abs=2)
     # What cannot be measured is not looked at again.
-    count = len(looked._records)
+    count = len(looked.measured.records)
     again = looked._looked(start, count)
     assert again is not None
     assert not again.metered
@@ -511,16 +513,22 @@ def test_each_look_knows_what_the_one_before_it_found() -> None:
     """Of the three kinds that are slow, the edges are found one after another, within a few rounds."""
     spec, rules = spec_of("cnn5"), Rules(points=100, precision=1e-6)
     campaign, device = Guided(spec, FAMILIES["cnn5"].ranges, rules, captures=False), Boxed(noise=0.01)
-    while not (start := len(campaign._records)) or not campaign._known(start) or not _looks(campaign, start):
+    while (
+        not (start := len(campaign.measured.records))
+        or not campaign.measured.all_kinds(start)
+        or not _looks(campaign, start)
+    ):
         campaign.tell(record_of(device, _asked(campaign)))
     looks = _looks(campaign, start)
-    while len(campaign._records) < start + looks[0]:
+    while len(campaign.measured.records) < start + looks[0]:
         campaign.tell(record_of(device, _asked(campaign)))
     kinds = list(campaign._learn(start).slow.boxes)
     for _ in range(120):
         campaign.tell(record_of(device, _asked(campaign)))
     known = campaign._learn(start)
-    slow = slow_blocks(campaign.scope.subjects, campaign.observations(len(campaign._records)), known.time)
+    slow = slow_blocks(
+        campaign.scope.subjects, campaign.measured.observations(len(campaign.measured.records)), known.time
+    )
     every = np.array([(a, b) for a in range(1, 65) for b in range(1, 129)], dtype=float)
     truth = np.array([_in_box(tuple(point)) for point in every.tolist()])
     before, after = (sum((found.at(k, every) != truth).mean() for k in kinds) for found in (known.slow, slow))

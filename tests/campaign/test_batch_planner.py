@@ -13,7 +13,8 @@ from ampere_energy.campaign.rules import Request, Rules
 from ampere_energy.campaign.run import record_of
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import POINT, Timing
+from ampere_energy.measurement.procedures import POINT
+from ampere_energy.measurement.records import Timing
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.training import Mode
@@ -26,8 +27,8 @@ def test_what_takes_longer_is_offered_for_more() -> None:
         record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
         step_s = device.true_time_s(request.workload.blocks)  # type: ignore[union-attr]
         campaign.tell(replace(record, cost_s=2.0 if request.metered else 0.02 + 1000 * step_s))
-    begun = campaign._begun(len(campaign._records))
-    usual_s = costs(campaign._records, waits=True)[False, False].usual_s
+    begun = campaign._begun(len(campaign.measured.records))
+    usual_s = costs(campaign.measured.records, waits=True)[False, False].usual_s
     bounds = [
         [tuple(r.low for r in domain), tuple(r.high for r in domain)] for domain in campaign.scope.domains.values()
     ]
@@ -56,9 +57,9 @@ def test_a_quarter_of_each_round_is_for_round_members() -> None:
     assert all(is_round(net) for net in campaign.round_questions)
     assert len(campaign.round_questions) == ROUND_QUESTIONS
     device, first = SimulatedDevice(noise=0.01, rough=0.15), len(campaign.opening.requests)
-    while len(campaign._records) < first + 4 * ROUND:
+    while len(campaign.measured.records) < first + 4 * ROUND:
         campaign.tell(record_of(device, asked(campaign)))
-    told = [is_round(net) for net, _ in campaign._records[first:]]
+    told = [is_round(net) for net, _ in campaign.measured.records[first:]]
     rounds = [told[start : start + ROUND] for start in range(0, len(told), ROUND)]
     assert all(all(own[: ROUND // 4]) for own in rounds)
     assert sum(sum(own[ROUND // 4 :]) for own in rounds) < 0.2 * len(told)
@@ -78,7 +79,7 @@ def test_issuing_is_timed_only_where_a_step_may_wait_for_it() -> None:
     assert known.host is not None
     slow = replace(known, host=replace(known.host, base_s=1e3))
     unknown = replace(known, host=replace(known.host, structures=()))
-    begun = campaign._begun(len(campaign._records))
+    begun = campaign._begun(len(campaign.measured.records))
     for fit, count in ((known, 0), (slow, 1), (unknown, 1), (replace(known, host=None), 1)):
         assert len(replace(begun, known=fit).issued(random.Random(0))) == count
 
@@ -93,14 +94,14 @@ def test_kinds_of_few_widths_are_timed_at_all_of_them() -> None:
     (kind,) = [i for i, domain in enumerate(domains) if len(domain) == 2 and size(domain) <= 128]
     first = len(campaign.opening.requests)
     while unknown := set(every(domains[kind])) - known(campaign, kind):
-        assert len(campaign._records) < first + 40 * ROUND, f"{len(unknown)} are not known"
+        assert len(campaign.measured.records) < first + 40 * ROUND, f"{len(unknown)} are not known"
         request = asked(campaign)  # a metering takes ten times as long as a timing
         campaign.tell(replace(record_of(device, request), cost_s=0.3 if request.metered else 0.03))
     metered_only = Guided(spec_of("lenet5"), None, Rules(timings=False, points=500), captures=False)
-    while len(metered_only._records) < len(metered_only.opening.requests):
+    while len(metered_only.measured.records) < len(metered_only.opening.requests):
         metered_only.tell(record_of(device, asked(metered_only)))
-    assert all(request.metered for request in metered_only._round(len(metered_only._records)).requests)
+    assert all(request.metered for request in metered_only._round(len(metered_only.measured.records)).requests)
 
 
 def known(campaign: Guided, kind: int) -> set[tuple[int, ...]]:
-    return {net[0][1] for net, _ in campaign._records if len(net) == 1 and net[0][0] == kind}
+    return {net[0][1] for net, _ in campaign.measured.records if len(net) == 1 and net[0][0] == kind}

@@ -10,7 +10,7 @@ from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.costs import cost, costs, steps_s
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import POINT
+from ampere_energy.measurement.procedures import POINT
 
 
 def test_nothing_made_costs_what_is_expected_and_little_made_its_median() -> None:
@@ -34,9 +34,11 @@ def test_steps_of_networks_of_any_make() -> None:
         campaign.tell(device.measure(request.workload, POINT) if request.metered else device.time(request.workload))
     known = campaign.fit()
     assert known is not None
-    nets = [net for net, _ in campaign._records]
+    nets = [net for net, _ in campaign.measured.records]
     said = steps_s(known, nets)
-    assert said == pytest.approx([device.true_time_s(r.workload.blocks) for _, r in campaign._records], rel=0.05)
+    assert said == pytest.approx(
+        [device.true_time_s(r.workload.blocks) for _, r in campaign.measured.records], rel=0.05
+    )
     assert {len(net) for net in nets} > {1}
 
 
@@ -51,7 +53,7 @@ def test_a_whole_costs_what_wholes_cost() -> None:
         )
     first = device.time(campaign.opening.requests[0].workload)
     campaign.tell(replace(first, cost_s=9.0))  # the first of all loads libraries
-    assert {of: cost.of(1e-3) for of, cost in costs(campaign._records, True).items()} == {
+    assert {of: cost.of(1e-3) for of, cost in costs(campaign.measured.records, True).items()} == {
         (False, True): 1.5,
         (False, False): 0.05,
         (True, True): 4.0,

@@ -21,17 +21,9 @@ from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement import retries
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import (
-    POINT,
-    Measurement,
-    Procedure,
-    Record,
-    Timing,
-    Whole,
-    Workload,
-    attempt_failed,
-    content,
-)
+from ampere_energy.measurement.procedures import POINT, Procedure
+from ampere_energy.measurement.records import Measurement, Record, Timing, attempt_failed
+from ampere_energy.measurement.workloads import Whole, Workload, content
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.profiles.profile import Profile

@@ -15,8 +15,10 @@ from ampere_energy.cost_model.per_kind import Quantity
 from ampere_energy.errors import DeviceError, RequestError
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import POINT, Measurement, Procedure, Workload
-from ampere_energy.model.blocks import Role
+from ampere_energy.measurement.procedures import POINT, Procedure
+from ampere_energy.measurement.records import Measurement
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.kinds import Role
 from ampere_energy.model.variants import Variant, lessons
 
 profile = partial(profile_by, method="paper")

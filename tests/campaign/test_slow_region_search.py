@@ -11,7 +11,7 @@ from studies.looks import box
 from ampere_energy.campaign.points import anywhere
 from ampere_energy.campaign.slow_region_search import Look, _empty, _likely, afar, look
 from ampere_energy.cost_model.slow_regions import Slow, boxes_of
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.widths import Domain, WidthRange
 
 DOMAIN = (WidthRange(1, 128), WidthRange(1, 256))

@@ -8,11 +8,13 @@ import pytest
 from studies import lab
 from studies.experiments import DATA
 
-from ampere_energy.cost_model.fitting import Evidence, Unknowns, learn, means, own_context
+from ampere_energy.cost_model.fitting import Evidence, learn
 from ampere_energy.cost_model.host_overhead import learn_host
+from ampere_energy.cost_model.hyperparameters import Unknowns, own_context
 from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.kernels import POWER, TIME, Hyper, Pair, Sites, covariance, tags_of
 from ampere_energy.cost_model.linearisation import Rows
+from ampere_energy.cost_model.mean_fitting import means
 from ampere_energy.cost_model.observations import Observation, Subject
 from ampere_energy.cost_model.physical_mean import Array, Mean, fit_mean
 from ampere_energy.cost_model.slow_regions import slow_blocks

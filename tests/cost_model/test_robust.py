@@ -18,9 +18,12 @@ from ampere_energy.cost_model.per_kind import KindFit, Learnt
 from ampere_energy.errors import ModelError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import Measurement, Procedure, Timing, Workload, point_of
-from ampere_energy.model.blocks import Block, Kind, ModelSpec, Role
+from ampere_energy.measurement.procedures import Procedure, point_of
+from ampere_energy.measurement.records import Measurement, Timing
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import family
+from ampere_energy.model.kinds import Kind, Role
 from ampere_energy.model.layers import layer
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training

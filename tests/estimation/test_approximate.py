@@ -20,7 +20,8 @@ from ampere_energy.estimation.approximate import Parts, covariance_of_sums
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.result import Estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import REPORT, Provenance
+from ampere_energy.measurement.procedures import REPORT
+from ampere_energy.measurement.records import Provenance
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.training import Optimizer, Training
 from ampere_energy.model.variants import Variant

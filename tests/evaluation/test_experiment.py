@@ -16,16 +16,9 @@ from ampere_energy.evaluation.experiment import MEMBER, Experiment, Part, drawn,
 from ampere_energy.evaluation.recorded import as_captured, fitted, load
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import (
-    DeviceInfo,
-    Measurement,
-    MeterInfo,
-    Procedure,
-    Provenance,
-    Timing,
-    Window,
-    Workload,
-)
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Provenance, Timing, Window
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.training import Mode, Training

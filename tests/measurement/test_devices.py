@@ -16,9 +16,11 @@ from ampere_energy.errors import DeviceError, MeterError, ModelError, RequestErr
 from ampere_energy.measurement.devices import open_device, reopen
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import Procedure, Provenance, run_as
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import Provenance
 from ampere_energy.measurement.retries import measured
-from ampere_energy.model.blocks import Fragment
+from ampere_energy.measurement.workloads import run_as
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode

@@ -16,7 +16,8 @@ from ampere_energy import files
 from ampere_energy.errors import FileError
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import POINT, Measurement
+from ampere_energy.measurement.procedures import POINT
+from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.variants import lessons
 
 

@@ -16,7 +16,8 @@ from ampere_energy.errors import RequestError
 from ampere_energy.measurement import training_step as steps
 from ampere_energy.measurement.timing import device_s
 from ampere_energy.measurement.training_step import Step, training_step
-from ampere_energy.model.blocks import Block, Fragment, Kind, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import Fragment, Kind
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import InputSpec, ModelRef, model_ref
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training

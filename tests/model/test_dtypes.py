@@ -11,7 +11,8 @@ from torch import nn
 from ampere_energy.cost_model.observations import subject
 from ampere_energy.cost_model.traits import traits_of
 from ampere_energy.measurement.training_step import training_step
-from ampere_energy.model.blocks import Fragment, Kind, ModelSpec
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import Fragment, Kind
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, alone, lessons, member

@@ -12,7 +12,8 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ampere_energy.measurement.training_step import training_step
-from ampere_energy.model.blocks import Fragment, ModelSpec
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.parse import parse
 from ampere_energy.model.program import Source
 from ampere_energy.model.training import Mode

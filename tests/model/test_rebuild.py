@@ -15,7 +15,7 @@ from torch.nn import functional
 from whole import CPU, rebuilt, run
 
 from ampere_energy.errors import ModelError
-from ampere_energy.model.blocks import Fragment
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.program import Program, Source
 from ampere_energy.model.rebuild import Rebuilt, function_of

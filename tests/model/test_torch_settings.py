@@ -12,7 +12,7 @@ from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import Procedure
+from ampere_energy.measurement.procedures import Procedure
 from ampere_energy.measurement.training_step import training_step
 from ampere_energy.model import torch_settings
 from ampere_energy.model.blocks import ModelSpec

@@ -7,8 +7,9 @@ import pytest
 from studies.additive import spec_of
 
 from ampere_energy.errors import RequestError, WidthError
-from ampere_energy.model.blocks import Block, Role
+from ampere_energy.model.blocks import Block
 from ampere_energy.model.families.catalogue import family
+from ampere_energy.model.kinds import Role
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import Lesson, Variant, block_domains, block_points, lessons, member

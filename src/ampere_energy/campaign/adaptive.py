@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from ampere_energy.campaign.batch_planner import Chosen, Round, failed
+from ampere_energy.campaign.measured import Measured
 from ampere_energy.campaign.opening import Opening, opening
 from ampere_energy.campaign.rules import Request, Rules, Status
 from ampere_energy.campaign.scope import Key, Scope
@@ -25,19 +26,14 @@ from ampere_energy.campaign.slow_region_search import look
 from ampere_energy.campaign.unanswered import Unanswered, answered
 from ampere_energy.cost_model.fitting import learn
 from ampere_energy.cost_model.joint import NetFit
-from ampere_energy.cost_model.observations import Net, Observation, observation
+from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.slow_regions import slow_blocks
-from ampere_energy.measurement.records import (
-    Measurement,
-    Record,
-    Timing,
-    manner,
-    pooled_error,
-)
+from ampere_energy.measurement.records import Measurement, Record
+from ampere_energy.measurement.workloads import manner
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.structures import Structure
-from ampere_energy.model.variants import Variant, spec_ranges
+from ampere_energy.model.variants import spec_ranges
 from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import MOST_POINTS
 
@@ -94,9 +90,7 @@ class Guided:
         even = dict.fromkeys(self.scope.member(widths, which) for which, widths in evened)
         self.round_questions = [net for net in even if net not in self.questions]
         self.open_with(opening(self.scope, members, rules.timings))
-        self._records: list[tuple[Net, Record]] = []
-        self._keys: list[Key] = []
-        self._timed = [0]
+        self.measured = Measured(self.scope)
         self._opened: int | None = None
         self._skipped: dict[Key, str] = {}
         self._cut: dict[int, int] = {}
@@ -111,9 +105,9 @@ class Guided:
         if self._open:
             return self._next_of_opening()
         while True:
-            n = len(self._records)
+            n = len(self.measured)
             start = self._start(n)
-            if self._spent() or self._used_up() or not self._known(start):
+            if self._spent() or self._used_up() or not self.measured.all_kinds(start):
                 return None
             if self._uncertainty(start) < self.rules.precise and self._scatter_known():
                 return None
@@ -132,7 +126,7 @@ class Guided:
     def _next_of_round(self, start: int, n: int) -> Request | None:
         """The first request of a round without a record; None where there is none left to ask for."""
         chosen = self._round(start)
-        done = answered(self._round_keys(start), chosen.looks, self._keys[start:])
+        done = answered(self._round_keys(start), chosen.looks, self.measured.keys[start:])
         left: list[Request] = []
         for place, request in enumerate(chosen.requests):
             if place in done:
@@ -170,15 +164,13 @@ class Guided:
         self._note_opened()
 
     def _keep(self, key: Key, record: Record) -> None:
-        self._records.append((key[0], record))
-        self._keys.append(key)
-        self._timed.append(self._timed[-1] + isinstance(record, Timing))
+        self.measured.add(key, record)
         self._left.answer(key)
         self._note_opened()
 
     def _note_opened(self) -> None:
         if self._opened is None and not self._left:
-            self._opened = len(self._records)
+            self._opened = len(self.measured)
 
     @property
     def _open(self) -> bool:
@@ -191,21 +183,30 @@ class Guided:
         Args:
             before: a fit to go on from, after a few more measurements.
         """
-        count = len(self._records)
-        if not self._known(count):
+        count = len(self.measured)
+        if not self.measured.all_kinds(count):
             return None
-        seen, idle_w = self.observations(count), self._idle_w(count)
+        seen, idle_w = self.measured.observations(count), self.measured.idle_w(count)
         if before is None:
-            return learn(self.scope.subjects, seen, idle_w=idle_w, cached=self._processor)
-        return learn(self.scope.subjects, seen, idle_w=idle_w, cached=self._processor, before=before, iterations=_STEPS)
+            return learn(self.scope.subjects, seen, idle_w=idle_w, cached=self.measured.on_processor)
+        return learn(
+            self.scope.subjects,
+            seen,
+            idle_w=idle_w,
+            cached=self.measured.on_processor,
+            before=before,
+            iterations=_STEPS,
+        )
 
     def complete(self) -> bool:
         """Whether an end condition was met with every kind known."""
-        return not self._skipped and self.ask() is None and self._known(len(self._records))
+        return not self._skipped and self.ask() is None and self.measured.all_kinds(len(self.measured))
 
     def failures(self) -> list[str]:
         """What could not be measured, with reasons."""
-        infeasible = [f"{record.workload}: {record.infeasible}" for _, record in self._records if record.infeasible]
+        infeasible = [
+            f"{record.workload}: {record.infeasible}" for _, record in self.measured.records if record.infeasible
+        ]
         return [*infeasible, *self._skipped.values()]
 
     @lru_cache(maxsize=2)  # noqa: B019 - lives as long as the campaign
@@ -228,7 +229,7 @@ class Guided:
         """
         if self.rules.budget_s is None or self.scope.itself is None:
             return True
-        own = [record for net, record in self._records if self._is_itself(net, record)]
+        own = self.measured.of_itself()
         return len(own) >= _TRAININGS or any(record.infeasible for record in own)
 
     def _start(self, count: int) -> int:
@@ -253,18 +254,20 @@ class Guided:
 
     def _length(self, start: int) -> int:
         """How many measurements a round asks for: more as timings pile up, of which one more tells ever less."""
-        return ROUND * max(1, self._timed[start] // _TIMED)
+        return ROUND * max(1, self.measured.timings[start] // _TIMED)
 
     def _used_up(self) -> bool:
         """Whether as many networks were metered as the rules allow, or timed, where no budget limits that.
 
         Or as many as a profile can be made of, with room for some that are measured later.
         """
-        if len(self._records) >= MOST_POINTS - _LATER:
+        if len(self.measured) >= MOST_POINTS - _LATER:
             return True
         if (most := self._most) is None:
             return False
-        return self._meterings >= most or (self.rules.budget_s is None and self._timed[-1] >= _TIMINGS * most)
+        return self.measured.meterings >= most or (
+            self.rules.budget_s is None and self.measured.timings[-1] >= _TIMINGS * most
+        )
 
     @property
     def _most(self) -> int | None:
@@ -273,18 +276,10 @@ class Guided:
         most = self.rules.most if self.scope.varied or self.rules.points is not None else _REPEATS
         return most * len(self.scope.kinds) if limited else None
 
-    @property
-    def _meterings(self) -> int:
-        return len(self._records) - self._timed[-1]
-
-    @property
-    def _spent_s(self) -> float:
-        return sum(record.cost_s for _, record in self._records)
-
     def status(self) -> Status:
         """Where the campaign stands."""
-        n, spent, meterings = len(self._records), self._spent_s, self._meterings
-        known = not self._open and self._known(self._start(n))
+        n, spent, meterings = len(self.measured), self.measured.spent_s, self.measured.meterings
+        known = not self._open and self.measured.all_kinds(self._start(n))
         left_s = [] if (left := self._left_s) is None else [left]
         if self._most is not None and meterings:
             left_s.append(spent / meterings * (self._most - meterings))
@@ -302,34 +297,6 @@ class Guided:
             skipped=tuple(self._skipped.values()),
         )
 
-    def observations(self, count: int) -> list[Observation]:
-        """The first records, as the fit sees them."""
-        metered = [r for _, r in self._records[:count] if isinstance(r, Measurement) and r.infeasible is None]
-        error = (
-            pooled_error([m.energy_std_j / m.energy_j for m in metered], len(metered[0].windows)) if metered else 0.0
-        )
-        waits = self.scope.spec.training.mode.waits
-        records = self._records[:count]
-        found = (observation(net, record, error, waits, long=self._long(net, record)) for net, record in records)
-        return [o for o in found if o is not None]
-
-    def _long(self, net: Net, record: Record) -> bool:
-        """Whether a record scatters by a law of its own, which estimates are then given.
-
-        The model itself, measured for longer; on a processor any whole model, whose timings know nothing of the
-        moments that make a short one of a single block too long.
-        """
-        if self._is_itself(net, record):
-            return True
-        apart = isinstance(record.workload, Variant) and record.workload.apart
-        return record.device.processor and len(net) > 1 and not apart
-
-    def _is_itself(self, net: Net, record: Record) -> bool:
-        itself = self.scope.itself
-        if itself is None or net != self.scope.member(()):
-            return False
-        return manner(record.workload, True) == manner(itself, True)
-
     def _spent(self) -> bool:
         return (left_s := self._left_s) is not None and left_s <= 0
 
@@ -338,17 +305,7 @@ class Guided:
         """What is left of the budget."""
         if self.rules.budget_s is None:
             return None
-        return self.rules.budget_s - max(self._spent_s, self._elapsed())
-
-    @lru_cache(maxsize=4)  # noqa: B019 - lives as long as the campaign
-    def _known(self, count: int) -> bool:
-        """Whether every kind was metered, and seen at two points, by itself."""
-        seen: dict[int, list[bool]] = {}
-        for net, record in self._records[:count]:
-            if len(net) == 1 and record.infeasible is None:
-                seen.setdefault(net[0][0], []).append(isinstance(record, Measurement))
-        least = 2 if self.scope.varied else 1
-        return len(seen) == len(self.scope.kinds) and all(any(own) and len(own) >= least for own in seen.values())
+        return self.rules.budget_s - max(self.measured.spent_s, self._elapsed())
 
     def _learn(self, count: int) -> NetFit:
         """The fit to the first records; hyperparameters are learnt anew only when half as many more are in."""
@@ -362,8 +319,8 @@ class Guided:
         before = (
             learn(
                 self.scope.subjects,
-                self.observations(stage),
-                cached=self._processor,
+                self.measured.observations(stage),
+                cached=self.measured.on_processor,
                 iterations=_STEPS,
                 timings=_LEARNT_FROM,
             )
@@ -372,15 +329,7 @@ class Guided:
         )
         if count == stage:
             return before
-        return learn(self.scope.subjects, self.observations(count), before=before, iterations=0)
-
-    @property
-    def _processor(self) -> bool:
-        return self._records[0][1].device.processor
-
-    def _idle_w(self, count: int) -> float | None:
-        watts = [r.idle_w for _, r in self._records[:count] if isinstance(r, Measurement) and r.idle_w is not None]
-        return float(np.median(watts)) if watts else None
+        return learn(self.scope.subjects, self.measured.observations(count), before=before, iterations=0)
 
     @lru_cache(maxsize=2)  # noqa: B019
     def _round(self, start: int) -> Chosen:
@@ -393,15 +342,15 @@ class Guided:
 
     def _begun(self, start: int) -> Round:
         """The round that begins after the first `start` records."""
-        records, known, length = self._records[:start], self._learn(start), self._length(start)
+        records, known, length = self.measured.records[:start], self._learn(start), self._length(start)
         return Round(self.scope, self.rules, self.questions, self.round_questions, records, known, length)
 
     @lru_cache(maxsize=2)  # noqa: B019
     def _looked(self, start: int, count: int) -> Request | None:
         """A block that is timed to find the widths at which a kind is slow, by what is known now; None if none is."""
-        slow = slow_blocks(self.scope.subjects, self.observations(count), self._learn(start).time)
+        slow = slow_blocks(self.scope.subjects, self.measured.observations(count), self._learn(start).time)
         looks = self._round(start).looks
-        known = {net[0] for net in (*failed(self._records[:count]), *self._unlooked(start)) if len(net) == 1}
+        known = {net[0] for net in (*failed(self.measured.records[:count]), *self._unlooked(start)) if len(net) == 1}
         draw, edges = random.Random(f"look:{self.scope.spec.name}:{count}"), (count - start - looks.start) % _AFAR > 0
         found = look(slow, known, list(self.scope.domains.values()), draw, edges=edges)
         return Request(self.scope.block(self.scope.kinds[found[0]], found[1]), False) if found else None

@@ -13,9 +13,11 @@ from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.observations import Net, Observation, observation
 from ampere_energy.errors import CoverageError
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import Measurement, Record, Whole, attempt_failed, joined, same_setting
-from ampere_energy.model.blocks import Block, in_mode
+from ampere_energy.measurement.records import Measurement, Record, attempt_failed, joined, same_setting
+from ampere_energy.measurement.workloads import Whole
+from ampere_energy.model.blocks import Block
 from ampere_energy.model.families.catalogue import FAMILIES
+from ampere_energy.model.kinds import in_mode
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Phase, Variant

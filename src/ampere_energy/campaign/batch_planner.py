@@ -27,7 +27,7 @@ from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.whole_step import may_wait
 from ampere_energy.measurement.records import Measurement, Record
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 
 _TRIED = 20
 _TRIED_WHOLE = 20

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ampere_energy.campaign.points import across, bounds, drawn
 from ampere_energy.campaign.rules import Request
 from ampere_energy.campaign.scope import Member, Scope
-from ampere_energy.measurement.records import Workload
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.variants import Variant, alone
 

@@ -15,7 +15,7 @@ from ampere_energy.campaign.points import bounds, candidates
 from ampere_energy.campaign.rules import PRECISE, Request, Rules, Status
 from ampere_energy.cost_model.per_kind import KindFit, Quantity, learn
 from ampere_energy.measurement.records import Measurement, Record, pooled_error
-from ampere_energy.model.blocks import Kind, Point
+from ampere_energy.model.kinds import Kind, Point
 from ampere_energy.model.variants import Lesson, Variant
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from ampere_energy.cost_model.per_kind import KindFit, Quantity
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 
 
 def most_uncertain(

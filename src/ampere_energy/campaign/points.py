@@ -7,7 +7,7 @@ import math
 import random
 
 from ampere_energy.cost_model.physical_mean import TILE_STEP
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.widths import Domain
 
 GRID_LIMIT = 2500

@@ -19,8 +19,10 @@ from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.measurement.devices import Device
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import Measurement, Record, content, manner, same_setting
-from ampere_energy.model.blocks import Block, ModelSpec, in_mode
+from ampere_energy.measurement.records import Measurement, Record, same_setting
+from ampere_energy.measurement.workloads import content, manner
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import in_mode
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import alone

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ampere_energy.cost_model.per_kind import Quantity
 from ampere_energy.errors import RequestError
-from ampere_energy.measurement.records import Workload
+from ampere_energy.measurement.workloads import Workload
 
 _POINTS = 16
 PRECISE, PRECISE_IN_TIME = 0.05, 0.02

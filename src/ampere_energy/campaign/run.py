@@ -17,14 +17,8 @@ from ampere_energy.cost_model.traits import Reference, collect
 from ampere_energy.errors import DeviceError, RequestError
 from ampere_energy.measurement.devices import Device, open_device
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import (
-    Measurement,
-    Record,
-    gathered,
-    point_of,
-    same_setting,
-    whole_of,
-)
+from ampere_energy.measurement.procedures import point_of, whole_of
+from ampere_energy.measurement.records import Measurement, Record, gathered, same_setting
 from ampere_energy.measurement.retries import measured, timed
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.source import ModelRef

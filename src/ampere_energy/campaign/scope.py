@@ -9,8 +9,9 @@ from functools import cached_property
 
 from ampere_energy.campaign.points import anywhere, rounded
 from ampere_energy.cost_model.observations import Net, Subject, subject
-from ampere_energy.measurement.records import Manner, Trained, Whole, Workload, manner, run_as
-from ampere_energy.model.blocks import AnyKind, ModelSpec, Point, in_mode
+from ampere_energy.measurement.workloads import Manner, Trained, Whole, Workload, manner, run_as
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import AnyKind, Point, in_mode
 from ampere_energy.model.source import ModelRef, fingerprint
 from ampere_energy.model.structures import Structure
 from ampere_energy.model.training import Mode

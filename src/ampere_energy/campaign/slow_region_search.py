@@ -18,7 +18,7 @@ import numpy as np
 from ampere_energy.campaign.points import anywhere
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.slow_regions import Box, Slow
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.widths import Domain
 
 _SHARE = 0.0005

@@ -67,8 +67,9 @@ def measure(
     asked = given(optimizer, mode, precision, channels_last, accumulate, **flags)
     ref = ref_of(model, input, widths, asked.usual, step)
     from ampere_energy.measurement.devices import threads_of
-    from ampere_energy.measurement.records import REPORT, content
+    from ampere_energy.measurement.procedures import REPORT
     from ampere_energy.measurement.retries import measured
+    from ampere_energy.measurement.workloads import content
     from ampere_energy.reporting.as_json import measurement_json
     from ampere_energy.reporting.tables import measurement_table
 

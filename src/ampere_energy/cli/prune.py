@@ -207,7 +207,8 @@ def _pruned_and_taught(
     """The model pruned with the device at hand; what the profile learnt on the way is saved, and logged."""
     from ampere_energy.campaign.additions import caught_up
     from ampere_energy.measurement.devices import reopen
-    from ampere_energy.measurement.records import Measurement, content
+    from ampere_energy.measurement.records import Measurement
+    from ampere_energy.measurement.workloads import content
     from ampere_energy.model.source import ModelRef
     from ampere_energy.optimization.pruning.refine import refined
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from ampere_energy.cost_model.physical_mean import Array
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.widths import Domain
 
 LEVEL = 0.9

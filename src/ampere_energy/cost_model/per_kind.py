@@ -12,7 +12,7 @@ import numpy as np
 from ampere_energy.cost_model.gaussian_process import GaussianProcess, Hyper, fit
 from ampere_energy.cost_model.known_kinds import REACH, Band, KnownKind
 from ampere_energy.cost_model.physical_mean import Array
-from ampere_energy.model.blocks import Kind, Point
+from ampere_energy.model.kinds import Kind, Point
 from ampere_energy.model.widths import Domain
 
 

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.templates import MOST_AXES
 from ampere_energy.model.widths import Domain
 

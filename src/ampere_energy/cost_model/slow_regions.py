@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ampere_energy.cost_model.observations import Observation, Subject
 from ampere_energy.cost_model.outliers import telling
 from ampere_energy.cost_model.physical_mean import Array, Mean
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.widths import Domain
 
 _TIMES = 6.0

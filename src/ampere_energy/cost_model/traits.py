@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ampere_energy.cost_model.joint import NetFit
-from ampere_energy.model.blocks import AnyKind, Fragment, Kind, Point
+from ampere_energy.model.kinds import AnyKind, Fragment, Kind, Point
 from ampere_energy.model.layers import NORMALISATIONS
 from ampere_energy.model.program import Source, size_of
 

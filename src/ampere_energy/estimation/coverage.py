@@ -14,7 +14,8 @@ from typing import NoReturn
 
 from ampere_energy.cost_model.known_kinds import KnownKind
 from ampere_energy.errors import CoverageError
-from ampere_energy.model.blocks import AnyKind, Block, Kind, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import AnyKind, Kind
 from ampere_energy.model.layers import Layer, layer
 from ampere_energy.model.training import Training, set_to
 from ampere_energy.model.widths import Domain

@@ -22,7 +22,8 @@ from ampere_energy.estimation.coverage import refuse, same_training
 from ampere_energy.estimation.result import BlockEstimate, Estimate, Origin
 from ampere_energy.estimation.unexplained import outside
 from ampere_energy.measurement.records import Provenance
-from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import Kind, Point
 from ampere_energy.model.widths import within
 from ampere_energy.profiles.profile import Profile
 

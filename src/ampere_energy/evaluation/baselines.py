@@ -27,7 +27,8 @@ from ampere_energy.cost_model.physical_mean import Array, fit_mean
 from ampere_energy.cost_model.traits import traits_of
 from ampere_energy.cost_model.whole_step import host_time
 from ampere_energy.measurement.records import Measurement, Record, Timing
-from ampere_energy.model.blocks import AnyKind, Block, Fragment, Point
+from ampere_energy.model.blocks import Block
+from ampere_energy.model.kinds import AnyKind, Fragment, Point
 from ampere_energy.model.variants import Phase, Variant
 
 Blocks = Sequence[Block]

@@ -23,7 +23,8 @@ from ampere_energy.evaluation.experiment import ROUNDS, Part
 from ampere_energy.evaluation.recorded import Recorded, fitted, spent_j
 from ampere_energy.measurement import retries
 from ampere_energy.measurement.devices import Device
-from ampere_energy.measurement.records import REPORT, DeviceInfo, Measurement, MeterInfo, same_setting
+from ampere_energy.measurement.procedures import REPORT
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, same_setting
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef

@@ -35,19 +35,13 @@ from ampere_energy.campaign.run import profile
 from ampere_energy.errors import DeviceError, FileError, RequestError, WorkerError
 from ampere_energy.measurement.devices import Device
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import (
-    POINT,
-    Measurement,
-    MeterInfo,
-    Procedure,
-    Record,
-    Workload,
-    point_of,
-    same_setting,
-)
+from ampere_energy.measurement.procedures import POINT, Procedure, point_of
+from ampere_energy.measurement.records import Measurement, MeterInfo, Record, same_setting
 from ampere_energy.measurement.retries import measured, timed
-from ampere_energy.model.blocks import Block, ModelSpec, Point
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import Family, family
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Phase, Variant, resized

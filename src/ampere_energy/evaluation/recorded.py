@@ -15,7 +15,8 @@ from ampere_energy.cost_model.traits import collect
 from ampere_energy.errors import FileError
 from ampere_energy.evaluation.experiment import GO_ON, Experiment, Part, read
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import DeviceInfo, Measurement, Record, Timing, run_as
+from ampere_energy.measurement.records import DeviceInfo, Measurement, Record, Timing
+from ampere_energy.measurement.workloads import run_as
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant
 from ampere_energy.profiles.profile import Profile
@@ -118,7 +119,7 @@ def fitted(campaign: Guided, records: int, twin: NetFit | None = None, before: N
     Eager steps and captured ones keep the device equally busy, and that is all that hyperparameters are learnt from.
     """
     if twin is not None and campaign.scope.spec.training.mode is Mode.GRAPH:
-        seen = tuple(campaign.observations(records))
+        seen = tuple(campaign.measured.observations(records))
         if [replace(o, host_s=None, wall_s=None) for o in twin.observations] == list(seen):
             return replace(twin, subjects=campaign.scope.subjects, observations=seen, host=None)
     return campaign.fit(before)

@@ -10,15 +10,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from ampere_energy.measurement.records import Workload
-from ampere_energy.model.blocks import Block, Fragment, Kind, Role
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.autocast import AUTOCAST
+from ampere_energy.model.blocks import Block
 from ampere_energy.model.build import build
+from ampere_energy.model.kinds import Fragment, Kind, Role
 from ampere_energy.model.layers import LOSSES
 from ampere_energy.model.load import load
 from ampere_energy.model.objective import OWN, Inputs, Objective, chosen, mapped, objective, tensors_in, train_mode
 from ampere_energy.model.program import Program
 from ampere_energy.model.rebuild import Rebuilt
-from ampere_energy.model.record import AUTOCAST
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode, Training
 

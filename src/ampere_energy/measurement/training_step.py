@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from ampere_energy.measurement.memory import hand_back_much
 from ampere_energy.measurement.parts import Ends, Part, Ready, autocast, channels_last, compact, parts_of
-from ampere_energy.measurement.records import Workload
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model import torch_settings
 from ampere_energy.model.load import find
 from ampere_energy.model.objective import Inputs, called, tensors_in

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ampere_energy.model.blocks import DTYPES, USUAL
+from ampere_energy.model.kinds import DTYPES, USUAL
 from ampere_energy.model.layers import (
     ADAPTIVE_POOLS,
     CONVOLUTIONS,

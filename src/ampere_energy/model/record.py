@@ -20,6 +20,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.overrides import TorchFunctionMode
 
 from ampere_energy.errors import ModelError
+from ampere_energy.model.autocast import AUTOCAST, as_on_cuda
 from ampere_energy.model.calls import encoded, integer_range, memory_order, name_of, tensors_of, with_sizes
 from ampere_energy.model.load import needs_cuda
 from ampere_energy.model.objective import OWN, Inputs, called, mapped, objective, tensors_in
@@ -43,14 +44,6 @@ _CONVERSIONS = {
     "to", "type", "type_as", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda",
     "contiguous", "flatten", "reshape", "expand", "squeeze", "requires_grad_", "dropout",
 }  # fmt: skip
-AUTOCAST = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
-_FULL_PRECISION = {
-    "layer_norm", "group_norm", "softmax", "log_softmax", "softmin", "cross_entropy", "nll_loss", "mse_loss", "l1_loss",
-    "smooth_l1_loss", "kl_div", "cosine_embedding_loss", "cosine_similarity", "exp", "expm1", "log", "log10", "log2",
-    "log1p", "pow", "prod", "reciprocal", "rsqrt", "sum", "cumsum", "cumprod", "norm", "dist", "cdist", "softplus",
-    "acos", "asin", "cosh", "sinh", "tan", "erfinv", "renorm", "logsumexp", "poisson_nll_loss", "huber_loss",
-}  # fmt: skip
-"""Operations that autocast on CUDA computes in fp32, whatever they are given."""
 _COUNTED = {
     "nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "_pack_padded_sequence",
     "repeat_interleave", "bincount",
@@ -234,7 +227,7 @@ class _Recorder(TorchFunctionMode):
             read = [[encoded(a, self.number) for a in args], {k: encoded(a, self.number) for k, a in kwargs.items()}]
         except ModelError as error:
             unreadable = error  # which matters only where the call makes something
-        result = _as_on_cuda(func, name, args, kwargs)
+        result = as_on_cuda(func, name, args, kwargs)
         made = [((), args[0])] if name == "__setitem__" else list(tensors_of(result))
         if not made or (name == "__get__" and not _is_view(func)):
             return result
@@ -320,20 +313,6 @@ class _Recorder(TorchFunctionMode):
         self._alive.append(tensor)
         self._numbers[id(tensor)] = len(self.values) - 1
         return len(self.values) - 1
-
-
-def _as_on_cuda(func: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The call's result, in the type that autocast on CUDA gives it: on a CPU it leaves some operations alone."""
-    if name not in _FULL_PRECISION or not torch.is_autocast_enabled("cpu"):
-        return func(*args, **kwargs)
-    with torch.autocast("cpu", enabled=False):
-        return func(*(_full(a) for a in args), **{key: _full(a) for key, a in kwargs.items()})
-
-
-def _full(argument: Any) -> Any:
-    if isinstance(argument, torch.Tensor) and argument.dtype in (torch.bfloat16, torch.float16):
-        return argument.float()
-    return argument
 
 
 def _is_view(func: Any) -> bool:

@@ -18,7 +18,8 @@ from enum import StrEnum
 from typing import Any
 
 from ampere_energy.errors import RequestError, WidthError
-from ampere_energy.model.blocks import USUAL, AnyKind, Block, Fragment, Kind, ModelSpec, Point, Role
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import USUAL, AnyKind, Fragment, Kind, Point, Role
 from ampere_energy.model.layers import Layer, Signal, layer
 from ampere_energy.model.training import Training
 from ampere_energy.model.widths import Domain, WidthRange

@@ -10,7 +10,8 @@ from ampere_energy.estimation.bundle_choice import Choice
 from ampere_energy.estimation.result import JOULES_PER_WH, Estimate, Origin
 from ampere_energy.evaluation.evaluate import Trials, score
 from ampere_energy.measurement.records import Measurement
-from ampere_energy.model.blocks import Fragment, ModelSpec
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.serialization import encode
 from ampere_energy.units import Quantity

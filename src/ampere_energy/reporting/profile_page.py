@@ -9,7 +9,7 @@ import numpy as np
 
 from ampere_energy.cost_model.known_kinds import LEVEL, REACH, Band, KnownKind
 from ampere_energy.estimation.curves import Step, along, largest_step
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.reporting import plot
 from ampere_energy.reporting.axes import Axis

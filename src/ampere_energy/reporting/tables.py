@@ -16,7 +16,8 @@ from ampere_energy.estimation.bundle_choice import Choice
 from ampere_energy.estimation.result import JOULES_PER_WH, BlockEstimate, Estimate, Origin
 from ampere_energy.evaluation.evaluate import Trials, score
 from ampere_energy.measurement.records import Measurement, MeterInfo, Provenance, durations, energies
-from ampere_energy.model.blocks import Block, Fragment, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.source import spelt
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.units import Quantity, bar, duration, interval, percent, si

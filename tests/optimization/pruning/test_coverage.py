@@ -12,7 +12,8 @@ from ampere_energy.cost_model.known_kinds import Band, KnownKind
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.errors import CoverageError
 from ampere_energy.estimation.coverage import differing, listed, nearest_words, recognised
-from ampere_energy.model.blocks import Block, Kind, ModelSpec, Role
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import Kind, Role
 from ampere_energy.model.layers import layer
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref

@@ -18,15 +18,9 @@ from ampere_energy.measurement.devices import threads_here
 from ampere_energy.measurement.meters import survey
 from ampere_energy.measurement.meters.nvml import NvmlMeter
 from ampere_energy.measurement.meters.nvml import open_meter as open_nvml
-from ampere_energy.measurement.records import (
-    DeviceInfo,
-    Measurement,
-    MeterInfo,
-    Procedure,
-    Timing,
-    Window,
-    Workload,
-)
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Timing, Window
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.source import ModelRef
 from ampere_energy.serialization import decode, encode
 

@@ -21,10 +21,11 @@ from ampere_energy.errors import AmpereError, MeterError, ModelError
 from ampere_energy.measurement.memory import hand_back, hand_back_much
 from ampere_energy.measurement.meter_gate import busy, passed
 from ampere_energy.measurement.meters.recorder import Recorder, open_recorder
-from ampere_energy.measurement.records import Procedure, Workload
+from ampere_energy.measurement.procedures import Procedure
 from ampere_energy.measurement.timing import device_s, issue_s, outlasts_issuing
 from ampere_energy.measurement.training_step import Step, captured, training_step
 from ampere_energy.measurement.windows import measure_windows
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model import torch_settings
 from ampere_energy.model.training import Mode, Optimizer
 from ampere_energy.serialization import decode, encode

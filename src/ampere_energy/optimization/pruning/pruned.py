@@ -17,7 +17,8 @@ from ampere_energy.errors import DeviceError, FileError, RequestError
 from ampere_energy.estimation.result import Estimate
 from ampere_energy.measurement import retries
 from ampere_energy.measurement.devices import Device
-from ampere_energy.measurement.records import REPORT, Measurement
+from ampere_energy.measurement.procedures import REPORT
+from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.groups import groups, narrowed, some
 from ampere_energy.model.load import load

@@ -21,8 +21,9 @@ import numpy as np
 from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.many import Candidates, estimate_many
-from ampere_energy.model.blocks import AnyKind, ModelSpec, Point
+from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.families.catalogue import FAMILIES, drawn
+from ampere_energy.model.kinds import AnyKind, Point
 from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import Axis, varied
