@@ -1,4 +1,4 @@
-"""What docs/models.md tells a user to write and to run, written and run."""
+"""What docs/your-model.md tells a user to write and to run, written and run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from studies.results import ROOT
 
-PAGE = (ROOT / "docs" / "models.md").read_text()
+PAGE = (ROOT / "docs" / "your-model.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = re.findall(r"^    (ampere .*?)(?:  +\S.*)?$", PAGE, re.MULTILINE)
 MINE = {
