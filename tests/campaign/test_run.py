@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.paper import Subtracting
 from ampere_energy.campaign.points import bounds
@@ -18,6 +17,7 @@ from ampere_energy.measurement.records import POINT, Measurement, Procedure, Wor
 from ampere_energy.model.blocks import Role
 from ampere_energy.model.variants import Variant, lessons
 from ampere_energy.profiles.profile import Quantity
+from benchmarks.specs import spec_of
 
 profile = partial(profile_by, method="paper")
 

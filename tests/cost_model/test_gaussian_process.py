@@ -2,26 +2,26 @@ from __future__ import annotations
 
 import pytest
 import torch
-from studies import oracle
 
 from ampere_energy.cost_model.gaussian_process import PRIORS, GaussianProcess, Hyper, LogNormal, _Problem, fit
 from ampere_energy.errors import AmpereError
+from benchmarks.studies import gpytorch_oracle
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_equal_to_gpytorch_at_fixed_hyperparameters(seed: int) -> None:
-    for name, difference in oracle.at_fixed(seed).items():
+    for name, difference in gpytorch_oracle.at_fixed(seed).items():
         assert difference < 1e-6, name
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(0, 20, 3))
 def test_fits_are_at_least_as_likely_as_gpytorchs(seed: int) -> None:
-    assert oracle.when_fitted(seed) > -1e-6
+    assert gpytorch_oracle.when_fitted(seed) > -1e-6
 
 
 def test_the_gradient_of_the_objective_is_exact() -> None:
-    x, y, known = oracle.data(7)
+    x, y, known = gpytorch_oracle.data(7)
     for priors in (None, PRIORS):
         problem = _Problem(x, y - y.mean(), known, priors)
         theta = torch.linspace(-1, 1, x.shape[1] + 2, dtype=torch.float64).numpy()
@@ -34,7 +34,7 @@ def test_the_gradient_of_the_objective_is_exact() -> None:
 
 
 def test_posterior_is_differentiable_in_the_inputs() -> None:
-    x, y, known = oracle.data(9)
+    x, y, known = gpytorch_oracle.data(9)
     process = fit(x, y, known)
     at = torch.rand(4, x.shape[1], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(process.mean, at)
@@ -43,7 +43,7 @@ def test_posterior_is_differentiable_in_the_inputs() -> None:
 
 
 def test_units_do_not_matter() -> None:
-    x, y, known = oracle.data(4)
+    x, y, known = gpytorch_oracle.data(4)
     in_joules, in_millijoules = fit(x, y, known), fit(x, 1e3 * y, 1e6 * known)
     at = torch.rand(5, x.shape[1], dtype=torch.float64)
     assert torch.allclose(1e3 * in_joules.mean(at), in_millijoules.mean(at), rtol=1e-6)
@@ -69,7 +69,7 @@ def test_known_noise_is_not_followed() -> None:
 
 def test_fitting_leaves_the_thread_count_alone() -> None:
     before = torch.get_num_threads()
-    fit(*oracle.data(0))
+    fit(*gpytorch_oracle.data(0))
     assert torch.get_num_threads() == before
 
 

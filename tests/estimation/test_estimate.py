@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.run import profile
 from ampere_energy.errors import CoverageError, RequestError
@@ -14,6 +13,7 @@ from ampere_energy.measurement.records import Provenance
 from ampere_energy.model.training import Optimizer, Training
 from ampere_energy.model.variants import WidthRange
 from ampere_energy.profiles.profile import Profile, Quantity
+from benchmarks.specs import spec_of
 
 
 @pytest.fixture(scope="module")
