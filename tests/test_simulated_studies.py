@@ -59,8 +59,8 @@ def test_worlds_differ_and_repeat() -> None:
     one, other = calibration.world(2, 3), calibration.world(4, 3)
     assert one == calibration.world(2, 3)
     assert one.noise != other.noise
-    assert one.asked != other.asked
-    assert all(math.isfinite(a.error) and 0 <= a.probability <= 1 for a in one.asked)
+    assert one.scored != other.scored
+    assert all(math.isfinite(a.error) and 0 <= a.probability <= 1 for a in one.scored)
 
 
 def test_a_crossing_is_interpolated() -> None:

@@ -56,7 +56,7 @@ BEFORE = ("pass", "pass", "pass", "pass", "y = x.detach().float().numpy(); [(y.T
           "x = Slow.apply(x)", "self.layers(x).sum().backward()")  # fmt: skip
 
 
-def drawn(draw: random.Random) -> str:
+def factory(draw: random.Random) -> str:
     """A factory's file."""
     cast = draw.choice(CASTS)
     wrap = draw.choice(WRAPS)
@@ -85,7 +85,7 @@ def drawn(draw: random.Random) -> str:
 def agrees(number: int, seed: int, folder: Path, budget: str = "10s") -> Found:
     """One model profiled, estimated and measured."""
     folder.mkdir(parents=True)
-    text = drawn(random.Random(f"{seed} {number}"))
+    text = factory(random.Random(f"{seed} {number}"))
     (folder / "drawn.py").write_text(text)
     of = partial(process.command, cwd=folder, limit_s=300.0)
     on = ("--device", "cpu", "--threads", "1")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import torch
 
 
-def about() -> dict[str, str]:
+def identity() -> dict[str, str]:
     """Its name and number, the version of torch, and the moment."""
     card = torch.cuda.get_device_properties(0)
     now = datetime.now(UTC).isoformat(timespec="seconds")

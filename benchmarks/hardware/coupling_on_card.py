@@ -40,15 +40,15 @@ NETWORKS, SEED = 16, 99
 RUN_S, CHUNK_S, SETTLED_S, TICK_S = 0.55, 0.02, 0.03, 0.1
 REPLAYS = 3
 
-Asked = tuple[tuple[int, ...], str | None, str, Variant]
+Workload = tuple[tuple[int, ...], str | None, str, Variant]
 """A network's widths, one of its blocks or None for the whole, what that reads, and what is trained."""
 
 
-def asked() -> list[Asked]:
+def workloads() -> list[Workload]:
     """What is measured, in an order that drift does not follow."""
     family = drawn("cnn5", (10, 3, 64, 64), Training(10), models=NETWORKS, seed=SEED, step=8, budget_s=1.0)
     spec, _ = family.scope(Mode.GRAPH)
-    found: list[Asked] = []
+    found: list[Workload] = []
     for widths in family.members:
         whole = member(spec, widths)
         found.append((widths, None, "normal", whole))
@@ -88,8 +88,8 @@ def record(result: Path) -> None:
     """Measures all of it."""
     device, sampler = torch.device("cuda"), SampledMeter("nvml")
     with result.open("w") as file:
-        file.write(json.dumps({"device": card.about()}) + "\n")
-        for widths, name, reads, workload in asked():
+        file.write(json.dumps({"device": card.identity()}) + "\n")
+        for widths, name, reads, workload in workloads():
             steps._chain = lambda blocks, on, how=reads: reading(how, blocks, on)
             step = steps.training_step(workload, device, Mode.GRAPH)
             marks = run_for(step, RUN_S, chunk_of(step, CHUNK_S))

@@ -38,11 +38,11 @@ SLOW_MS = 18
 DIRECT = "dgrad2d_alg1"
 """What the kernel that takes no tensor cores for the gradient of what a convolution reads is called."""
 
-Asked = tuple[nn.Module, tuple[int, ...], dict[str, int]]
+Case = tuple[nn.Module, tuple[int, ...], dict[str, int]]
 """A block, what it reads, and the numbers that tell it from others."""
 
 
-def conv() -> Iterator[Asked]:
+def conv() -> Iterator[Case]:
     """A 3×3 convolution with batch norm, ReLU and pooling, from channels read to channels given."""
     lines = [(40, given) for given in range(64, 129)]
     lines += [(read, 98) for read in range(8, 65)]
@@ -52,7 +52,7 @@ def conv() -> Iterator[Asked]:
         yield nn.Sequential(*layers), (512, a, 32, 32), {"a": a, "b": b}
 
 
-def conv1d() -> Iterator[Asked]:
+def conv1d() -> Iterator[Case]:
     """A convolution of 5 over a sequence with ReLU and pooling, of so many steps."""
     lines = [(64, given, 32) for given in range(8, 257, 4)]
     lines += [(61, given, 32) for given in range(9, 257, 6)]
@@ -66,7 +66,7 @@ def conv1d() -> Iterator[Asked]:
         yield _over_steps(a, b), (16384, a, steps), {"a": a, "b": b, "steps": steps}
 
 
-def memory() -> Iterator[Asked]:
+def memory() -> Iterator[Case]:
     """The same over 32 steps, with so many GiB of the card's memory taken by something else."""
     lines = [(128, 21, 16384, 0), (128, 24, 16384, 0), (127, 21, 16384, 0), (120, 18, 16384, 0)]
     lines += [(128, 21, 16384, TAKEN_GIB), (120, 18, 16384, TAKEN_GIB), (120, 18, 16384, 0)]
@@ -81,7 +81,7 @@ def memory() -> Iterator[Asked]:
         del taken
 
 
-def slow() -> Iterator[Asked]:
+def slow() -> Iterator[Case]:
     """The same over 32 steps, anywhere and around a small box."""
     draw = random.Random(7)
     anywhere = [(draw.randint(1, 128), draw.randint(1, 256)) for _ in range(DRAWN)]
@@ -107,7 +107,7 @@ class Series(nn.Module):
         return given
 
 
-def lstm() -> Iterator[Asked]:
+def lstm() -> Iterator[Case]:
     """An LSTM over 64 steps, from numbers read to its hidden width."""
     lines = [(128, hidden) for hidden in range(1, 201)]
     lines += [(read, 128) for read in range(1, 201, 3)]
@@ -117,7 +117,7 @@ def lstm() -> Iterator[Asked]:
         yield Series(a, b), (1024, 64, a), {"a": a, "b": b}
 
 
-SCANS: dict[str, Callable[[], Iterator[Asked]]] = {
+SCANS: dict[str, Callable[[], Iterator[Case]]] = {
     "conv": conv,
     "conv1d": conv1d,
     "lstm": lstm,
@@ -126,7 +126,7 @@ SCANS: dict[str, Callable[[], Iterator[Asked]]] = {
 }
 
 
-def one_step(block: nn.Module, shape: tuple[int, ...], about: dict[str, int]) -> dict[str, Any]:
+def one_step(block: nn.Module, shape: tuple[int, ...], numbers: dict[str, int]) -> dict[str, Any]:
     """One step's milliseconds and kernels, after two steps to settle."""
     device = torch.device("cuda")
     block = block.to(device)
@@ -153,7 +153,7 @@ def one_step(block: nn.Module, shape: tuple[int, ...], about: dict[str, int]) ->
     totals = [(k.key[:90], k.self_device_time_total) for k in seen.key_averages()]
     kernels = [(name, round(us / 1e3, 4)) for name, us in totals if us > SHORTEST_US]
     peak = {"ms": begin.elapsed_time(end) / 2, "peak_gib": torch.cuda.max_memory_allocated() / 2**30}  # type: ignore[no-untyped-call]
-    return about | peak | {"kernels": kernels}
+    return numbers | peak | {"kernels": kernels}
 
 
 def recorded(scan: str) -> list[dict[str, Any]]:
@@ -184,6 +184,6 @@ def by_hidden(read: int = 128) -> dict[int, float]:
 if __name__ == "__main__":
     scan, result = sys.argv[1:]
     with Path(result).open("w") as file:
-        about = {**card.about(), "cudnn": torch.backends.cudnn.version()}
-        for row in ({"device": about, "shortest_us": SHORTEST_US}, *(one_step(*asked) for asked in SCANS[scan]())):
+        about = {**card.identity(), "cudnn": torch.backends.cudnn.version()}
+        for row in ({"device": about, "shortest_us": SHORTEST_US}, *(one_step(*case) for case in SCANS[scan]())):
             file.write(json.dumps(row) + "\n")

@@ -124,13 +124,13 @@ def record(plan: str, folder: Path, names: tuple[str, ...]) -> None:
         words += [*planned.options, *(["--threads", str(threads)] if threads else [])]
         print(" ".join(words), flush=True)
         subprocess.run([sys.executable, "-m", "ampere_energy", *words], check=False)
-    for name, asked in (("depth", depth_sweep), ("linear", linear_sweep)):
+    for name, sweep in (("depth", depth_sweep), ("linear", linear_sweep)):
         if names and name not in wanted:
             continue
         log = MeasurementLog(folder / f"{name}.jsonl")
         done = len(log.read())
         with contextlib.closing(open_device(device, threads=threads)) as opened:
-            for variant in list(asked())[done:]:
+            for variant in list(sweep())[done:]:
                 log.append(opened.measure(variant, point_of(opened.meter)))
 
 

@@ -347,11 +347,11 @@ def record(job: str, path: Path, names: list[str]) -> None:
         with path.open("a") as file:
             for scored in found:
                 file.write(json.dumps(asdict(scored)) + "\n")
-                print(told(scored), flush=True)
+                print(line(scored), flush=True)
         print(f"  {name}: {time.monotonic() - start:.0f} s", flush=True)
 
 
-def told(scored: Scored) -> str:
+def line(scored: Scored) -> str:
     given = ",".join(f"{k}={v}" for k, v in scored.arguments.items())
     half = (scored.high_j / scored.low_j) ** 0.5 - 1
     scatter = max(scored.loops_j) / min(scored.loops_j) - 1

@@ -73,7 +73,7 @@ def main(result: str) -> None:
     """Times some blocks of each set."""
     device, draw = torch.device("cuda"), random.Random(7)
     with Path(result).open("w") as file:
-        print(json.dumps({"device": card.about()}), file=file)
+        print(json.dumps({"device": card.identity()}), file=file)
         for name in SETS:
             seen = [r.workload for r in MeasurementLog(DATA / "h200" / name / "campaign.jsonl").read()]
             blocks = dict.fromkeys(w for w in seen if isinstance(w, Variant) and len(w.blocks) == 1)

@@ -46,7 +46,7 @@ def marks() -> dict[str, str]:
         "time costs": time_costs(sets),
         "on a card": on_a_card(card),
         "evaluation": evaluation(sets),
-        "elsewhere": elsewhere(card),
+        "another card's parts": parts_of_another_card(card),
         "refining": refining(card),
         "seconds": seconds(result_of("seconds")),
         "one campaign": one_campaign(),
@@ -84,8 +84,8 @@ def bars(found: dict[str, Any]) -> Bars:
 
 def meets(found: dict[str, Any]) -> bool:
     """Whether estimates of a set have the error and the rank that are asked."""
-    own, asked = found["scores"]["ampere"], bars(found)
-    return own["mape"] <= asked.error and (asked.rank is None or own["spearman"] >= asked.rank)
+    own, bar = found["scores"]["ampere"], bars(found)
+    return own["mape"] <= bar.error and (bar.rank is None or own["spearman"] >= bar.rank)
 
 
 def missed(sets: Sets) -> list[dict[str, Any]]:
@@ -167,10 +167,10 @@ def time_costs(sets: Sets) -> str:
 
 def on_a_card(sets: Sets) -> str:
     """Each set against what is asked of it; bold what misses, italic what is better than ours."""
-    heads = ["set, mode", "AMPERE", "asked", "rank", "asked", "refined", "asked", "profile after", "asked"]
+    heads = ["set, mode", "AMPERE", "bar", "rank", "bar", "refined", "bar", "profile after", "bar"]
     rows = []
     for name, found in sets.items():
-        asked, own, wall_s = bars(found), found["scores"]["ampere"], found["wall_s"]
+        bar, own, wall_s = bars(found), found["scores"]["ampere"], found["wall_s"]
         refined = found["scores"].get("refined", {}).get("mape")
         others = _others(found)
         best = min(others, key=others.__getitem__)
@@ -178,14 +178,14 @@ def on_a_card(sets: Sets) -> str:
         rows.append(
             [
                 name.replace(" ", ", "),
-                _met(percent(own["mape"]), own["mape"] <= asked.error),
-                percent(asked.error, 0) if asked.rank else f"{percent(asked.error)} ({HARDLY_DIFFER} × floor)",
-                _met(f"{own['spearman']:.3f}", asked.rank is None or own["spearman"] >= asked.rank),
-                "–" if asked.rank is None else f"{asked.rank}",
-                "–" if refined is None else _met(percent(refined), refined <= asked.refined),
-                percent(asked.refined, 0 if asked.rank else 1),
-                "–" if wall_s is None else _met(_seconds(wall_s), wall_s <= asked.wall_s),
-                _seconds(asked.wall_s),
+                _met(percent(own["mape"]), own["mape"] <= bar.error),
+                percent(bar.error, 0) if bar.rank else f"{percent(bar.error)} ({HARDLY_DIFFER} × floor)",
+                _met(f"{own['spearman']:.3f}", bar.rank is None or own["spearman"] >= bar.rank),
+                "–" if bar.rank is None else f"{bar.rank}",
+                "–" if refined is None else _met(percent(refined), refined <= bar.refined),
+                percent(bar.refined, 0 if bar.rank else 1),
+                "–" if wall_s is None else _met(_seconds(wall_s), wall_s <= bar.wall_s),
+                _seconds(bar.wall_s),
                 f"*{next_best}*" if others[best] < own["mape"] else next_best,
                 percent(found["scores"]["flops"]["mape"], 0),
             ]
@@ -199,14 +199,14 @@ def evaluation(sets: Sets) -> str:
     rows = []
     for name, found in sets.items():
         own = found["scores"]["ampere"]
-        about = [str(found["models"]), f"{found['points']} in {found['profile_s']:.0f} s", percent(found["floor"])]
-        about += [_rank(found["repeat_rank"]), percent(own["coverage"], 0), _rank(own["spearman"])]
+        first = [str(found["models"]), f"{found['points']} in {found['profile_s']:.0f} s", percent(found["floor"])]
+        first += [_rank(found["repeat_rank"]), percent(own["coverage"], 0), _rank(own["spearman"])]
         errors = [percent(_error(found, method)) if method in found["scores"] else "–" for method in METHODS]
-        rows.append([name, *about, *errors])
+        rows.append([name, *first, *errors])
     return table(heads, rows)
 
 
-def elsewhere(sets: Sets) -> str:
+def parts_of_another_card(sets: Sets) -> str:
     """What was recorded on another card than its set's campaign, and what blocks metered on both say of the two."""
     rows = [
         [
@@ -265,8 +265,8 @@ def one_campaign() -> str:
         for before in [measured[tuple(row["widths"])]]
     ]
     heads = ["mode", "widths", "estimate", "90 % interval", "measured", "error"]
-    told = f"The three worst after `--refine 3%` (5 measurements each): {'; '.join(refined)}."
-    return "\n".join([table(heads, rows), "", *sums, "", told])
+    note = f"The three worst after `--refine 3%` (5 measurements each): {'; '.join(refined)}."
+    return "\n".join([table(heads, rows), "", *sums, "", note])
 
 
 def trial(found: dict[str, Any]) -> list[str]:

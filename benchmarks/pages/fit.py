@@ -55,18 +55,18 @@ def lab(result: dict[str, Any]) -> str:
                 continue
             found, bar = entry[mode], BARS.get((name, mode))
             reference = next((f"{k} {percent(found[k])}" for k in ("paper", "plain GP sum") if k in found), "")
-            asked, floor = (percent(value) if value else "" for value in (bar, found.get("floor")))
+            limit, floor = (percent(value) if value else "" for value in (bar, found.get("floor")))
             inside = f"{percent(found['coverage'], 0)} of {found['models']}"
-            rows.append([name, mode, percent(found["mape"], 2), asked, reference, floor, inside])
+            rows.append([name, mode, percent(found["mape"], 2), limit, reference, floor, inside])
     mean = sum(sets[s][m]["mape"] for s in ("g_big", "g_small") for m in ("graph", "eager")) / 4
     rows.append(["g_big, g_small", "all four, mean", percent(mean, 2), percent(MEAN_BAR), "", "", ""])
     pooled = f"{percent(result['pooled coverage'])} of {result['pooled models']}"
-    told = (
+    note = (
         f"Inside the 90 % interval, all sets as graph and eager pooled: {pooled}. Eager on `aligned` takes host time, "
         f"gap and idle power from the five test rows of widths {'; '.join(sets['aligned']['named rows'])} and is "
         "scored on the other 35."
     )
-    return f"{table(['set', 'mode', 'error', 'asked', 'reference', 'floor', 'inside 90 %'], rows)}\n\n{told}"
+    return f"{table(['set', 'mode', 'error', 'bar', 'reference', 'floor', 'inside 90 %'], rows)}\n\n{note}"
 
 
 def candidates(result: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.pages import batches, families, host_time, other_cards, own_loop, whole_models
+from benchmarks.pages import batches, families, host_time, meters, other_cards, own_loop, pruning, search, whole_models
 from benchmarks.pages.text import percent, table
 from benchmarks.results import result_of
 
@@ -19,6 +19,9 @@ def marks() -> dict[str, str]:
         "other cards": cards["median"],
         "batches": batches.marks()["a quarter or four times"],
         "whole models": whole_models.marks()["median, eager"],
+        "meters": meters.marks()["repeats"],
+        "pruning": pruning.marks()["kept"],
+        "search": search.marks()["cheaper"],
     }
 
 

@@ -127,13 +127,13 @@ def first_run() -> str:
     """Networks that no campaign ran on the recorded card, estimated by the paper's method."""
     (result,) = _data("h200-cnn5/evaluation.json")
     own = result["scores"]["paper"]
-    told = (
+    note = (
         f"{result['points']} networks trained in {result['profile_s']:.0f} s; mean absolute error "
         f"{percent(own['mape'])}, {percent(own['coverage'], 0)} inside the interval; repeated measurements agree to "
         f"{percent(result['floor'])}."
     )
     heads = ["widths", "estimate", "90 % interval", "measured", "error"]
-    return f"{table(heads, map(trial, result['trials']))}\n\n{told}"
+    return f"{table(heads, map(trial, result['trials']))}\n\n{note}"
 
 
 def _data(name: str) -> Any:

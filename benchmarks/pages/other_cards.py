@@ -25,7 +25,7 @@ def marks() -> dict[str, str]:
         "without the bias": percent(statistics.median(row["without bias"] for row in steady)),
         "networks": str(sum(row["members"] for row in alike)),
         "inside": percent(pooled(alike, "inside")),
-        "inside elsewhere": percent(pooled(alike, "inside elsewhere")),
+        "inside, another card": percent(pooled(alike, "inside elsewhere")),
     }
 
 

@@ -47,8 +47,8 @@ def whole_models(result: dict[str, Any]) -> str:
         for mode, found in result["by mode"].items()
     ]
     inside = sum(t["inside"] for t in result["trials"])
-    told = f"{'; '.join(sums)}; {inside} of {len(rows)} inside their 90 % intervals."
-    return f"{table(heads, rows)}\n\n{told}"
+    note = f"{'; '.join(sums)}; {inside} of {len(rows)} inside their 90 % intervals."
+    return f"{table(heads, rows)}\n\n{note}"
 
 
 def on_a_cpu() -> str:

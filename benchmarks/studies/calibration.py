@@ -58,7 +58,7 @@ class Coupled(SimulatedDevice):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Scored:
     """One unseen network of a world: its error as a share, whether the interval held, and P(fits) of a budget."""
 
     error: float
@@ -73,7 +73,7 @@ class World:
 
     noise: float
     rough: float
-    asked: tuple[Asked, ...]
+    scored: tuple[Scored, ...]
 
 
 def world(number: int, networks: int, rules: Rules = RULES) -> World:
@@ -86,13 +86,15 @@ def world(number: int, networks: int, rules: Rules = RULES) -> World:
     learnt = profile(spec, device=device, ranges=chosen.ranges, rules=rules)
     widths = chosen.sample(networks, number)
     found = estimate_many(spec, learnt, np.array(widths), level=LEVEL)
-    asked = []
+    scored = []
     for w, energy_j, low_j, high_j in zip(widths, found.energy_j, found.low_j, found.high_j, strict=True):
         truth_j = device.true_energy_j(member(spec, w).blocks)
         budget_j = float(energy_j) * math.exp(draw.uniform(-BUDGETS, BUDGETS))
         fits = probability_within(float(energy_j), float(high_j), budget_j)
-        asked.append(Asked(float(energy_j) / truth_j - 1, bool(low_j <= truth_j <= high_j), fits, truth_j <= budget_j))
-    return World(noise, rough, tuple(asked))
+        scored.append(
+            Scored(float(energy_j) / truth_j - 1, bool(low_j <= truth_j <= high_j), fits, truth_j <= budget_j)
+        )
+    return World(noise, rough, tuple(scored))
 
 
 def probability_within(energy_j: float, high_j: float, budget_j: float) -> float:
@@ -103,12 +105,12 @@ def probability_within(energy_j: float, high_j: float, budget_j: float) -> float
 
 def summary(worlds: Sequence[World]) -> dict[str, float]:
     """Coverage and mean error of some worlds' networks."""
-    asked = [a for w in worlds for a in w.asked]
+    scored = [a for w in worlds for a in w.scored]
     return {
         "worlds": len(worlds),
-        "members": len(asked),
-        "coverage": statistics.fmean(a.covered for a in asked),
-        "mean error": statistics.fmean(abs(a.error) for a in asked),
+        "members": len(scored),
+        "coverage": statistics.fmean(a.covered for a in scored),
+        "mean error": statistics.fmean(abs(a.error) for a in scored),
     }
 
 
@@ -120,10 +122,10 @@ def terciles(worlds: Sequence[World], by: str) -> dict[str, dict[str, float]]:
     return {f"{getattr(g[0], by):.3f} to {getattr(g[-1], by):.3f}": summary(g) for g in groups}
 
 
-def reliability(asked: Sequence[Asked]) -> list[dict[str, float]]:
+def reliability(scored: Sequence[Scored]) -> list[dict[str, float]]:
     """P(fits) in bins: how often budgets of that probability were met."""
-    bins: dict[int, list[Asked]] = {}
-    for a in asked:
+    bins: dict[int, list[Scored]] = {}
+    for a in scored:
         bins.setdefault(min(BINS - 1, int(a.probability * BINS)), []).append(a)
     return [
         {
@@ -139,8 +141,8 @@ def reliability(asked: Sequence[Asked]) -> list[dict[str, float]]:
 def run(worlds: int, networks: int) -> dict[str, Any]:
     """Coverage of the 90 % intervals and reliability of P(fits), pooled and by terciles."""
     known = [world(number, networks) for number in range(worlds)]
-    asked = [a for w in known for a in w.asked]
-    table = reliability(asked)
+    scored = [a for w in known for a in w.scored]
+    table = reliability(scored)
     by_family = {name: summary(known[i :: len(FAMILIES)]) for i, name in enumerate(FAMILIES)}
     return {
         **summary(known),
@@ -148,6 +150,6 @@ def run(worlds: int, networks: int) -> dict[str, Any]:
         "by noise": terciles(known, "noise"),
         "by roughness": terciles(known, "rough"),
         "P(fits)": table,
-        "calibration error": sum(b["count"] * abs(b["predicted"] - b["observed"]) for b in table) / len(asked),
+        "calibration error": sum(b["count"] * abs(b["predicted"] - b["observed"]) for b in table) / len(scored),
         "largest gap of a bin": max(abs(b["predicted"] - b["observed"]) for b in table),
     }
