@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from studies.results import ROOT
+
+from benchmarks.results import ROOT
 
 PAGE = (ROOT / "docs" / "your-model.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy import profile
 from ampere_energy.campaign.additions import add
@@ -24,6 +23,7 @@ from ampere_energy.profiles.profile import Profile, load
 from ampere_energy.reporting.as_json import estimate_json, profile_json
 from ampere_energy.reporting.profile_page import profile_page
 from ampere_energy.serialization import encode
+from benchmarks.specs import spec_of
 from command import ampere, answer
 
 STUCK = "untrusted: plug reads 100 W idle and 100.5 W under full load"

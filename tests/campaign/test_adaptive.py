@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign import acquisition
 from ampere_energy.campaign.acquisition import Offer, best
@@ -38,6 +37,7 @@ from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, member
 from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import MOST_POINTS, Profile
+from benchmarks.specs import spec_of
 
 ROUGH = {"noise": 0.01, "rough": 0.1, "world": 3}
 

@@ -4,7 +4,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.adaptive import ROUND, ROUND_QUESTIONS, Guided
 from ampere_energy.campaign.costs import costs
@@ -18,6 +17,7 @@ from ampere_energy.measurement.records import Timing
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.training import Mode
+from benchmarks.specs import spec_of
 
 
 def test_what_takes_longer_is_offered_for_more() -> None:

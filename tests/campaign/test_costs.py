@@ -4,13 +4,13 @@ import random
 from dataclasses import replace
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.costs import cost, costs, steps_s
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.procedures import POINT
+from benchmarks.specs import spec_of
 
 
 def test_nothing_made_costs_what_is_expected_and_little_made_its_median() -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.additions import caught_up, unlearnt
@@ -27,6 +26,7 @@ from ampere_energy.measurement.workloads import Whole, Workload, content
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.profiles.profile import Profile
+from benchmarks.specs import spec_of
 
 DIED = "the worker died by signal 9"
 RULES = Rules(points=3, precision=0.5)

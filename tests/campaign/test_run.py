@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.paper import Subtracting
 from ampere_energy.campaign.points import bounds
@@ -20,6 +19,7 @@ from ampere_energy.measurement.records import Measurement
 from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.kinds import Role
 from ampere_energy.model.variants import Variant, lessons
+from benchmarks.specs import spec_of
 
 profile = partial(profile_by, method="paper")
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from studies.looks import box
 
 from ampere_energy.campaign.points import anywhere
 from ampere_energy.campaign.slow_region_search import Look, _empty, _likely, afar, look
 from ampere_energy.cost_model.slow_regions import Slow, boxes_of
 from ampere_energy.model.kinds import Point
 from ampere_energy.model.widths import Domain, WidthRange
+from benchmarks.studies.slow_region_search import box
 
 DOMAIN = (WidthRange(1, 128), WidthRange(1, 256))
 EVERY = list(itertools.product(range(1, 129), range(1, 257)))

@@ -2,27 +2,27 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from studies import oracle
 
 from ampere_energy.cost_model.gaussian_process import PRIORS, GaussianProcess, Hyper, LogNormal, _Problem, fit
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.errors import AmpereError
+from benchmarks.studies import gpytorch_oracle
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_equal_to_gpytorch_at_fixed_hyperparameters(seed: int) -> None:
-    for name, difference in oracle.at_fixed(seed).items():
+    for name, difference in gpytorch_oracle.at_fixed(seed).items():
         assert difference < 1e-6, name
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(0, 20, 3))
 def test_fits_are_at_least_as_likely_as_gpytorchs(seed: int) -> None:
-    assert oracle.when_fitted(seed) > -1e-6
+    assert gpytorch_oracle.when_fitted(seed) > -1e-6
 
 
 def data(seed: int) -> list[Array]:
-    return [tensor.numpy() for tensor in oracle.data(seed)]
+    return [tensor.numpy() for tensor in gpytorch_oracle.data(seed)]
 
 
 def test_the_gradient_of_the_objective_is_exact() -> None:

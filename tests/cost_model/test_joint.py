@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from studies import lab
-from studies.experiments import DATA
 
 from ampere_energy.cost_model.fitting import Evidence, learn
 from ampere_energy.cost_model.host_overhead import learn_host
@@ -22,6 +20,8 @@ from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.evaluation.recorded import load
 from ampere_energy.model.training import Mode
 from ampere_energy.model.widths import WidthRange
+from benchmarks.results import DATA
+from benchmarks.studies import lab_networks
 
 WIDE = WidthRange(1, 256)
 SUBJECTS = (
@@ -318,9 +318,9 @@ def test_predictions_and_the_joint_posterior_agree(fitted: NetFit) -> None:
 
 def test_the_linearised_sum_agrees_with_sampling() -> None:
     """On real measurements, where blocks are uncertain by tens of percent."""
-    chosen = next(found for found in lab.sets() if found.name == "aligned")
-    model = lab.learnt(chosen)
-    kinds, points = lab.points_of(chosen, chosen.test[:5])
+    chosen = next(found for found in lab_networks.sets() if found.name == "aligned")
+    model = lab_networks.learnt(chosen)
+    kinds, points = lab_networks.points_of(chosen, chosen.test[:5])
     found = model.predict(kinds, points)
     for i in range(5):
         times, energies = model.sample(kinds, [p[i : i + 1] for p in points], draws=40_000, seed=i)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from studies.additive import spec_of
 from torch import nn
 
 from ampere_energy.campaign.paper import Subtracting
@@ -32,6 +31,7 @@ from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile, load
 from ampere_energy.reporting.as_json import estimate_json
 from ampere_energy.reporting.tables import estimate_table
+from benchmarks.specs import spec_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

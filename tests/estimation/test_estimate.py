@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.run import profile
 from ampere_energy.cost_model.per_kind import PerKind, Quantity
@@ -15,6 +14,7 @@ from ampere_energy.measurement.records import Provenance
 from ampere_energy.model.training import Optimizer, Training
 from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile
+from benchmarks.specs import spec_of
 
 
 @pytest.fixture(scope="module")

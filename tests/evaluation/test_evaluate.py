@@ -3,7 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
@@ -15,6 +14,7 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.source import model_ref
 from ampere_energy.reporting.as_json import evaluation_json
+from benchmarks.specs import spec_of
 
 
 def test_unseen_members_are_predicted_and_measured() -> None:

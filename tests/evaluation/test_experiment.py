@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies.experiments import DATA
 
 from ampere_energy.campaign.rules import Status
 from ampere_energy.errors import DeviceError, FileError, RequestError
@@ -24,6 +23,7 @@ from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.reporting.as_json import evaluation_json
+from benchmarks.results import DATA
 
 MODELS = 5
 QUICK = (Part.CAMPAIGN, Part.MEMBERS)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from studies.additive import spec_of
 
 from ampere_energy.errors import DeviceError, MeterError, ModelError, RequestError
 from ampere_energy.measurement.devices import open_device, reopen
@@ -26,6 +25,7 @@ from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, alone, lessons
 from ampere_energy.testing import check_device
+from benchmarks.specs import spec_of
 
 QUICK = Procedure(windows=3, ticks=5, window_s=0.03, warm_up_s=0.1)
 MODELS = """

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from studies.models import MODELS
 from torch import fx, nn
 
 from ampere_energy.errors import RequestError
@@ -23,6 +22,7 @@ from ampere_energy.model.source import InputSpec, ModelRef, model_ref
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 from ampere_energy.model.variants import Phase, Variant, alone, member
 from ampere_energy.serialization import decode, encode
+from benchmarks.architectures import MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -226,7 +226,7 @@ def _inner(x: torch.Tensor) -> bool:
 
 
 def test_a_frozen_backbone_has_no_gradient() -> None:
-    whole = step_of(model_ref("studies.models.others:frozen_backbone"))
+    whole = step_of(model_ref("benchmarks.architectures.others:frozen_backbone"))
     whole.run()
     assert set(gradients(whole)) == {"0.fc.weight", "0.fc.bias"}
     *backbone, head = parse(*MODELS["frozen_backbone"]()).blocks

@@ -379,10 +379,9 @@ def test_counter_and_power_further_apart_than_five_percent_is_untrusted() -> Non
 
 
 def test_gross_and_above_idle() -> None:
-    from studies.additive import spec_of
-
     from ampere_energy.measurement.devices.simulated import SimulatedDevice
     from ampere_energy.model.variants import Variant
+    from benchmarks.specs import spec_of
 
     device = SimulatedDevice()
     measurement = Measurement(

@@ -6,7 +6,6 @@ import json
 
 import pytest
 import torch
-from studies.models import MODELS
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -19,6 +18,7 @@ from ampere_energy.model.program import Source
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, alone
 from ampere_energy.serialization import decode, encode
+from benchmarks.architectures import MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 VOCABULARY, CLASSES = 97, 7

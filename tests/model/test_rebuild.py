@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from studies.models import MODELS
 from torch import nn
 from torch.nn import functional
 from whole import CPU, rebuilt, run
@@ -22,6 +21,7 @@ from ampere_energy.model.rebuild import Rebuilt, function_of
 from ampere_energy.model.record import record
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.splitting import cut, extract
+from benchmarks.architectures import MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TRACED = {"bert", "distilbert", "roberta", "gpt2", "t5", "llama"}

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from studies.models import MODELS
 from torch import nn
 from torch.nn import functional
 
@@ -14,6 +13,7 @@ from ampere_energy.model.parse import parse
 from ampere_energy.model.program import Program, Source, Tape
 from ampere_energy.model.record import record
 from ampere_energy.model.splitting import LONG, MOST, carried, cut, extract, unused
+from benchmarks.architectures import MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

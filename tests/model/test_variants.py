@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.errors import RequestError, WidthError
 from ampere_energy.model.blocks import Block
@@ -15,6 +14,7 @@ from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import Lesson, Variant, block_domains, block_points, lessons, member
 from ampere_energy.model.widths import WidthRange
 from ampere_energy.serialization import decode, encode
+from benchmarks.specs import spec_of
 
 
 def plan(name: str) -> tuple[Lesson, ...]:

@@ -13,11 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies.bundles import FIRST, INPUT, bundle, cnn5, described, families
-from studies.experiments import DATA as RECORDED
-from studies.experiments import PLANS
-from studies.results import RESULTS
-from studies.tables import on_other_cards, pooled
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
@@ -34,6 +29,11 @@ from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 from ampere_energy.profiles.bundles import catalogue as shelf
 from ampere_energy.profiles.bundles.catalogue import ROOT, About, Widths, bundles, entries, load_bundled
 from ampere_energy.profiles.profile import load
+from benchmarks.bundles import FIRST, INPUT, bundle, cnn5, described, families
+from benchmarks.hardware.families import PLANS
+from benchmarks.pages.other_cards import on_other_cards, pooled
+from benchmarks.results import DATA as RECORDED
+from benchmarks.results import RESULTS
 
 H200 = "nvidia-h200"
 Run = Callable[..., tuple[object, str, str]]

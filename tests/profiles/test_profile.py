@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studies.additive import predicted_j, spec_of
 
 from ampere_energy import files
 from ampere_energy.campaign.run import profile
@@ -18,6 +17,8 @@ from ampere_energy.errors import FileError, RequestError
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.profiles import profile as profiles
 from ampere_energy.profiles.profile import Profile, load
+from benchmarks.specs import spec_of
+from benchmarks.studies.additive_device import predicted_j
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import Browser, chromium
-from studies.additive import spec_of
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
@@ -22,6 +21,7 @@ from ampere_energy.profiles.bundles.catalogue import load_bundled
 from ampere_energy.reporting.evaluated_sets import is_evaluation, read_sets
 from ampere_energy.reporting.profile_page import profile_page
 from ampere_energy.reporting.report import evaluation_page
+from benchmarks.specs import spec_of
 
 RECORDED = Path(__file__).parents[2] / "data" / "h200-cnn5"
 GRAPH = "nvidia-h200", "cnn5-128x3x64x64-graph"

@@ -11,7 +11,7 @@ from ampere_energy.estimation.result import Estimate
 CARD = 0.03
 """One factor in energy from card to card: in the same time, at the same clock, one takes more watts than another.
 
-Standard deviation, as is the next; both are from bundled profiles on members measured on other cards (`studies.cards`).
+Standard deviation, as is the next; both are of bundled profiles on other cards (docs/results/other-cards.md).
 """
 HOST = 0.1
 """How the pace of another host changes a step's energy, for the share of the time that the device waits for it."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from studies.models.images import UNet
 from torch import nn
 
 import ampere_energy
@@ -27,6 +26,7 @@ from ampere_energy.optimization.pruning.prune import prune
 from ampere_energy.optimization.pruning.pruned import Budget, Guide, Pruned, load_pruned, verified
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.serialization import encode
+from benchmarks.architectures.images import UNet
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 DEVICE = SimulatedDevice(0.01)
