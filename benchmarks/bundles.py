@@ -22,7 +22,7 @@ from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.profiles.bundles.catalogue import ROOT, About, Accuracy, Widths
+from ampere_energy.profiles.bundles.catalogue import ROOT, Accuracy, BundleEntry, Widths
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.serialization import encode
 from benchmarks.hardware.families import packed
@@ -32,7 +32,7 @@ FIRST = DATA / "h200-cnn5" / "ampere"
 INPUT = (128, 3, 64, 64)
 
 
-def bundle(profile: Profile, about: About, folder: Path) -> Path:
+def bundle(profile: Profile, entry: BundleEntry, folder: Path) -> Path:
     """Adds a profile to a bundle's folder; the same profile gives the same bytes wherever and whenever it is run.
 
     The profile is called after its family, input and mode, and whatever of its settings is not the usual.
@@ -42,33 +42,33 @@ def bundle(profile: Profile, about: About, folder: Path) -> Path:
     """
     if profile.nets is None or not profile.complete:
         raise RequestError(f"the profile of {profile.model} is partial or not of the default method", "bundle another")
-    if (family(profile.model).name, profile.training) != (about.family, about.training):
-        raise RequestError(f"the profile is of {profile.model} at {profile.training}", f"it is said to be {about}")
+    if (family(profile.model).name, profile.training) != (entry.family, entry.training):
+        raise RequestError(f"the profile is of {profile.model} at {profile.training}", f"it is said to be {entry}")
     folder.mkdir(parents=True, exist_ok=True)
-    name = _name(about)
+    name = _name(entry)
     path = folder / f"{name}.json.gz"
-    compact = json.dumps(profile.plain(), sort_keys=True, separators=(",", ":"))
+    compact = json.dumps(profile.record(), sort_keys=True, separators=(",", ":"))
     path.write_bytes(gzip.compress(compact.encode(), 9, mtime=0))
     index = folder / "about.json"
     entries = json.loads(index.read_text()) if index.exists() else {}
-    index.write_text(json.dumps({**entries, name: encode(about)}, indent=1, sort_keys=True) + "\n")
+    index.write_text(json.dumps({**entries, name: encode(entry)}, indent=1, sort_keys=True) + "\n")
     return path
 
 
-def _name(about: About) -> str:
+def _name(entry: BundleEntry) -> str:
     unusual = [
-        about.precision.value if about.precision != "fp32" else "",
-        about.optimizer.value if about.optimizer != "sgd" else "",
-        about.widths.value if about.widths is Widths.ALIGNED else "",
+        entry.precision.value if entry.precision != "fp32" else "",
+        entry.optimizer.value if entry.optimizer != "sgd" else "",
+        entry.widths.value if entry.widths is Widths.ALIGNED else "",
     ]
-    shape = "x".join(map(str, about.input))
-    return "-".join((about.family, shape, about.mode.value, *(word for word in unusual if word)))
+    shape = "x".join(map(str, entry.input))
+    return "-".join((entry.family, shape, entry.mode.value, *(word for word in unusual if word)))
 
 
-def described(profile: Profile, input: tuple[int, ...], widths: Widths, accuracy: Accuracy | None) -> About:
+def described(profile: Profile, input: tuple[int, ...], widths: Widths, accuracy: Accuracy | None) -> BundleEntry:
     """A profile's entry: what it does not say itself is given."""
     details, training = dict(profile.device.details), profile.training
-    return About(
+    return BundleEntry(
         family(profile.model).name,
         input,
         widths,

@@ -47,7 +47,7 @@ POINTS = (8, 16, 32)
 NETWORKS, COUNTED = 100_000, 30
 OBSERVATIONS, BLOCKS = (50, 100, 200, 500, 1000, 2000), (5, 20, 80)
 REFIT_RATIO, MANY_RATIO, MANY_MB = 10, 200, 1024
-Rows = Sequence[Sequence[str]]
+LogObservations = Sequence[Sequence[str]]
 
 
 def median_s(run: Callable[[], object], repeats: int) -> float:
@@ -201,7 +201,7 @@ def growth() -> tuple[dict[int, tuple[float, ...]], dict[int, float]]:
     return by_observations, by_blocks
 
 
-def show(title: str, head: Sequence[str], rows: Rows) -> None:
+def show(title: str, head: Sequence[str], rows: LogObservations) -> None:
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     print(f"\n{title}")
     for row in (head, *rows):

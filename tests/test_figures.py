@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ampere_energy.evaluation.evaluate import rescore, score
-from ampere_energy.evaluation.experiment import Part, drawn, record
+from ampere_energy.evaluation.experiment import Part, random_experiment, record
 from ampere_energy.evaluation.recorded import load
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
@@ -26,7 +26,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded") / "cpu"
     with contextlib.closing(SimulatedDevice(0.01)) as device:
         for name, parts in (("cnn5", (Part.MEMBERS, Part.OPERATORS)), ("transformer", (Part.MEMBERS,))):
-            asked = drawn(name, (), Training(10), models=4, seed=1, step=1, budget_s=60.0)
+            asked = random_experiment(name, (), Training(10), models=4, seed=1, step=1, budget_s=60.0)
             record(replace(asked, target=0.5), folder / f"{name}-any", device, parts=parts)
         for name, variants in (("depth", families.depth_sweep()), ("linear", families.linear_sweep())):
             log = MeasurementLog(folder / f"{name}.jsonl")

@@ -9,7 +9,7 @@ import statistics
 import numpy as np
 import pytest
 
-from ampere_energy.campaign.adaptive import ROUND
+from ampere_energy.campaign.adaptive import BATCH
 from ampere_energy.campaign.rules import Rule
 from ampere_energy.campaign.run import profile
 from ampere_energy.estimation.estimate import estimate
@@ -83,7 +83,7 @@ def test_shares_are_of_errors_that_chance_reaches() -> None:
 
 
 def test_guided_campaigns_come_nearer_with_fewer_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acquisition_rules, "EVERY", ROUND)
+    monkeypatch.setattr(acquisition_rules, "EVERY", BATCH)
     chosen, spec = family("cnn5"), spec_of("cnn5")
     first: dict[Rule, list[float]] = {}
     last: dict[Rule, list[float]] = {}

@@ -76,7 +76,7 @@ def texts() -> dict[str, str]:
     """Valid files: profiles by both methods, a log with a whole, an evaluation, an experiment, a pruned model."""
     from ampere_energy.campaign.rules import Rules
     from ampere_energy.campaign.run import profile
-    from ampere_energy.evaluation.experiment import drawn
+    from ampere_energy.evaluation.experiment import random_experiment
     from ampere_energy.measurement.devices.simulated import SimulatedDevice
     from ampere_energy.measurement.log import MeasurementLog
     from ampere_energy.measurement.procedures import POINT
@@ -89,7 +89,9 @@ def texts() -> dict[str, str]:
         profile(_spec(), device=device, rules=Rules(points=2, precision=0.9), log=log)
         MeasurementLog(log).append(device.measure(model_ref("lenet5"), POINT))
         found["log"] = log.read_text()
-    experiment = drawn("lenet5", (10, 1, 28, 28), model_ref("lenet5").training, models=2, seed=0, step=1, budget_s=1.0)
+    experiment = random_experiment(
+        "lenet5", (10, 1, 28, 28), model_ref("lenet5").training, models=2, seed=0, step=1, budget_s=1.0
+    )
     found["experiment"] = json.dumps(encode(experiment))
     found["evaluation"] = json.dumps([{"model": "lenet5", "device": "cpu", "members": 3,
                                        "scores": {"ampere": {"mape": 3.2, "spearman": 0.9}}}])  # fmt: skip

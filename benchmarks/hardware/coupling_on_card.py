@@ -24,14 +24,14 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from ampere_energy.evaluation.experiment import drawn
+from ampere_energy.evaluation.experiment import random_experiment
 from ampere_energy.measurement import parts
 from ampere_energy.measurement import training_step as steps
 from ampere_energy.measurement.memory import hand_back
 from ampere_energy.measurement.meters.sampler import SampledMeter
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.variants import Variant, alone, member
+from ampere_energy.model.variants import Variant, alone, whole_network
 from benchmarks.hardware import card
 from benchmarks.hardware.settling import chunk_of, run_for, seen
 from benchmarks.results import DATA
@@ -47,11 +47,11 @@ Workload = tuple[tuple[int, ...], str | None, str, Variant]
 
 def workloads() -> list[Workload]:
     """What is measured, in an order that drift does not follow."""
-    family = drawn("cnn5", (10, 3, 64, 64), Training(10), models=NETWORKS, seed=SEED, step=8, budget_s=1.0)
+    family = random_experiment("cnn5", (10, 3, 64, 64), Training(10), models=NETWORKS, seed=SEED, step=8, budget_s=1.0)
     spec, _ = family.scope(Mode.GRAPH)
     found: list[Workload] = []
     for widths in family.members:
-        whole = member(spec, widths)
+        whole = whole_network(spec, widths)
         found.append((widths, None, "normal", whole))
         found += [(widths, b.name, "normal", alone(b.kind, b.point)) for b in whole.blocks]
         inner = zip(whole.blocks[1:4], ("pooled", "pooled", "relu"), strict=True)

@@ -21,7 +21,7 @@ import torch
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.measurement.memory import hand_back_much
 from ampere_energy.measurement.timing import device_s
-from ampere_energy.measurement.training_step import captured, training_step
+from ampere_energy.measurement.training_step import as_cuda_graph, training_step
 from ampere_energy.measurement.workloads import Workload, run_as
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant
@@ -63,7 +63,7 @@ def stages(workload: Workload, device: torch.device) -> dict[str, float]:
     start = time.perf_counter()
     step.run()
     host_ms = 1e3 * (time.perf_counter() - start)
-    graph, capture = _taking_ms(lambda: captured(step))
+    graph, capture = _taking_ms(lambda: as_cuda_graph(step))
     own_s, replays = _taking_ms(lambda: device_s(graph))
     times = {"host_ms": host_ms, "eager_ms": begin.elapsed_time(end) / STEPS, "captured_ms": 1e3 * own_s}  # type: ignore[no-untyped-call]
     return {"build": build, "first": first, "capture": capture, "replays": replays} | times

@@ -31,11 +31,11 @@ from torch.nn import functional
 
 from ampere_energy.errors import MeterError, RequestError
 from ampere_energy.measurement.devices.local import best_meter
-from ampere_energy.measurement.devices.worker import about, for_device
+from ampere_energy.measurement.devices.worker import for_device, identity
 from ampere_energy.measurement.meter_gate import busy, passed
 from ampere_energy.measurement.meters.recorder import Recorder, open_recorder
 from ampere_energy.measurement.records import DeviceInfo, MeterInfo
-from ampere_energy.measurement.training_step import Step, captured
+from ampere_energy.measurement.training_step import Step, as_cuda_graph
 from ampere_energy.model.load import instantiate
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode
@@ -148,7 +148,7 @@ class _Run:
         """A step at a learning rate; a CUDA graph has it for good, so there is one for each."""
         self._optimizer.param_groups[0]["lr"] = rate
         step, before = Step(self._one, self._module, self._device), self.loss.clone()
-        ready = captured(step) if self._plan.mode is Mode.GRAPH else step
+        ready = as_cuda_graph(step) if self._plan.mode is Mode.GRAPH else step
         self.loss.copy_(before)
         return ready
 
@@ -271,13 +271,13 @@ def run(
     pictures = [
         images.load(folder, split, plan.size).on(where, plan.size, plan.channels) for split in ("train", "test")
     ]
-    identity = DeviceInfo(device, tuple((key, str(value)) for key, value in about(where).items()))
+    info = DeviceInfo(device, tuple((key, str(value)) for key, value in identity(where).items()))
     recorder = open_recorder(for_device(meter or best_meter(device), where))
     before = read(log)
     for found in before:
-        if (found.device, found.meter) != (identity, recorder.info):
+        if (found.device, found.meter) != (info, recorder.info):
             recorder.close()
-            raise RequestError(f"{log} was recorded on {found.device}, this is {identity}", "choose another log")
+            raise RequestError(f"{log} was recorded on {found.device}, this is {info}", "choose another log")
     done = {(found.model, found.plan) for found in before}
     try:
         verdict = passed(recorder, partial(busy, where), _IDLE_S)
@@ -290,7 +290,7 @@ def run(
                 if (name, asked) in done:
                     say(f"{name}, seed {asked.seed}: in the log already")
                     continue
-                found = train(name, builder, *pictures, asked, identity, recorder, idle)
+                found = train(name, builder, *pictures, asked, info, recorder, idle)
                 append(log, found)
                 say(
                     f"{name}, seed {asked.seed}: {si(found.energy_j, 'J')} {found.meter.provenance} in "

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.rules import Rules
-from ampere_energy.campaign.run import captures_alone, record_of
+from ampere_energy.campaign.run import meters_graphs, record_of
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.measurement.procedures import REPORT
@@ -69,7 +69,7 @@ def _measure(folder: Path, name: str, spec: ModelSpec, device: LocalDevice) -> N
     ref, training = reference(name, spec.training), spec.training
     setting = f"{training.precision}" if training.mode is Mode.EAGER else f"{training.precision}_{training.mode}"
     label = f"{setting}-{name}"
-    campaign = Guided(spec, [], RULES, captures_alone(device, spec))
+    campaign = Guided(spec, [], RULES, meters_graphs(device, spec))
     places = [[b.name, campaign._twin(b.kind).id, list(b.point)] for b in spec.blocks]
     (folder / f"{label}.blocks.json").write_text(json.dumps(places) + "\n")
     log = MeasurementLog(folder / f"{label}.jsonl")

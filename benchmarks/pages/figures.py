@@ -138,7 +138,7 @@ def linear(folder: Path) -> str:
 
 def time_energy(folder: Path) -> str:
     """Figure 6: time and energy of whole networks of cnn5."""
-    found = [own[0] for own in _recorded(folder, "cnn5-any").by_member(Part.MEMBERS, Mode.EAGER)]
+    found = [own[0] for own in _recorded(folder, "cnn5-any").by_network(Part.MEMBERS, Mode.EAGER)]
     eager = [Mark(m.time_s, m.energy_j) for m in found]
     series = [Series("eager", eager, joined=False)]
     if all(m.busy for m in found):

@@ -31,13 +31,13 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.procedures import POINT
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.families.catalogue import Family, family
-from ampere_energy.model.variants import alone, member
+from ampere_energy.model.variants import alone, whole_network
 from benchmarks.specs import spec_of
 
 RULES = Rules(points=10_000, precision=1e-6, timings=False)
 NOISE, ROUGH = 0.01, 0.1
 MOST = 108
-EVERY = adaptive.ROUND // 4
+EVERY = adaptive.BATCH // 4
 """Measurements between two scores of a campaign."""
 FAMILIES = ("lenet5", "cnn5")
 CHANCE = "random from the first"
@@ -64,7 +64,7 @@ class Trial:
         if chance:
             requests = by_chance(self.campaign, random.Random(f"chance:{spec.name}"))
             self.campaign.open_with(replace(self.campaign.opening, requests=tuple(requests)))
-        unseen = [member(spec, widths) for widths in chosen.sample(networks, seed)]
+        unseen = [whole_network(spec, widths) for widths in chosen.sample(networks, seed)]
         nets = [self.campaign.scope.variant(variant) for variant in unseen]
         self.truth_j = np.array([self.device.true_energy_j(variant.blocks) for variant in unseen])
         self.kinds = [kind for kind, _ in nets[0]]
@@ -132,7 +132,7 @@ def mean_curve(curves: Sequence[Sequence[Stand]]) -> list[Stand]:
 def shares(curves: dict[str, list[Stand]], most: int, chance: str = RANDOM) -> list[dict[str, Any]]:
     """For each error that single blocks by chance reach: what each rule took, and guided's share; `most` if never."""
     found, opening = [], curves[chance][0].measurements
-    rounds = [s for s in curves[chance] if (s.measurements - opening) % adaptive.ROUND == 0]
+    rounds = [s for s in curves[chance] if (s.measurements - opening) % adaptive.BATCH == 0]
     for number, stand in enumerate(rounds[1:], start=1):
         if stand.error >= min(s.error for s in rounds[:number]):
             continue  # chance was better off before

@@ -18,12 +18,12 @@ import numpy as np
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
-from ampere_energy.cost_model.linearisation import CONTEXT_OWN, CONTEXT_POWER, CONTEXT_TIME
+from ampere_energy.cost_model.linearisation import COUPLING_OWN, COUPLING_POWER, COUPLING_TIME
 from ampere_energy.estimation.many import estimate_many
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.families.catalogue import family
-from ampere_energy.model.variants import member
+from ampere_energy.model.variants import whole_network
 from benchmarks.specs import spec_of
 
 FAMILIES = ("lenet5", "cnn5")
@@ -52,8 +52,8 @@ class Coupled(SimulatedDevice):
         """Of time for all networks, of time for this one, and of power."""
         share = (len(blocks) - 1) / len(blocks)
         world, net = random.Random(f"{self.world}:company"), random.Random(f"{self.world}:{[b.point for b in blocks]}")
-        common, power = world.gauss(0, CONTEXT_TIME), world.gauss(0, CONTEXT_POWER)
-        own, own_power = (net.gauss(0, deviation) for deviation in CONTEXT_OWN)
+        common, power = world.gauss(0, COUPLING_TIME), world.gauss(0, COUPLING_POWER)
+        own, own_power = (net.gauss(0, deviation) for deviation in COUPLING_OWN)
         return share * common, share * own, share * (power + own_power)
 
 
@@ -88,7 +88,7 @@ def world(number: int, networks: int, rules: Rules = RULES) -> World:
     found = estimate_many(spec, learnt, np.array(widths), level=LEVEL)
     scored = []
     for w, energy_j, low_j, high_j in zip(widths, found.energy_j, found.low_j, found.high_j, strict=True):
-        truth_j = device.true_energy_j(member(spec, w).blocks)
+        truth_j = device.true_energy_j(whole_network(spec, w).blocks)
         budget_j = float(energy_j) * math.exp(draw.uniform(-BUDGETS, BUDGETS))
         fits = probability_within(float(energy_j), float(high_j), budget_j)
         scored.append(

@@ -20,7 +20,7 @@ from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.measurement.devices.simulated import SimulatedDevice, fill_of
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import Family, family
-from ampere_energy.model.variants import Variant, member
+from ampere_energy.model.variants import Variant, whole_network
 from benchmarks.specs import spec_of
 from benchmarks.studies.acquisition_rules import FAMILIES, MOST, NOISE, ROUGH, RULES, Stand, mean_curve, opened, reached
 
@@ -85,10 +85,10 @@ def curve(spec: ModelSpec, chosen: Family, design: str, seed: int, networks: int
     oracle, campaign = Oracle(seed + 1), opened(spec, chosen, RULES)
     draw = random.Random(f"floor:{design}:{seed}")
     done = [request.workload for request in campaign.opening.requests]
-    unseen = [member(spec, widths) for widths in chosen.sample(networks, seed)]
+    unseen = [whole_network(spec, widths) for widths in chosen.sample(networks, seed)]
 
     def anyone() -> Variant:
-        return member(spec, [r[draw.randrange(len(r))] for r in chosen.ranges])
+        return whole_network(spec, [r[draw.randrange(len(r))] for r in chosen.ranges])
 
     asked, found = [anyone() for _ in range(QUESTIONS)], []
     while len(done) <= most:

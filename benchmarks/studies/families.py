@@ -29,14 +29,14 @@ def run() -> dict[str, Any]:
 
 def _apart_s(kept: Recorded) -> float:
     """Seconds between a network's two measurements, the median of the networks."""
-    rounds = kept.by_member(Part.MEMBERS, kept.experiment.training.mode)
+    rounds = kept.by_network(Part.MEMBERS, kept.experiment.training.mode)
     moments = [[datetime.fromisoformat(m.recorded_at) for m in own[:2]] for own in rounds]
     return statistics.median((second - first).total_seconds() for first, second in moments)
 
 
 def _elsewhere(kept: Recorded) -> list[dict[str, Any]]:
     """The parts that were recorded on another card than the campaign, and what blocks metered on both say."""
-    cards = {part: kept.elsewhere(part) for part in (Part.OPERATORS, Part.PAPER)}
+    cards = {part: kept.on_another_card(part) for part in (Part.OPERATORS, Part.PAPER)}
     return [
         {"part": str(part), "card": card_name(card), "anchors": [round(ratio, 4) for ratio in kept.anchored(part)]}
         for part, card in cards.items()

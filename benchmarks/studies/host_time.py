@@ -47,7 +47,7 @@ def _families() -> Iterator[Error]:
         campaign, records = kept.campaign(Mode.EAGER)
         learnt = kept.profile(campaign, records, None)
         specs = kept.experiment.specs(Mode.EAGER)
-        for spec, rounds in zip(specs, kept.by_member(Part.MEMBERS, Mode.EAGER), strict=True):
+        for spec, rounds in zip(specs, kept.by_network(Part.MEMBERS, Mode.EAGER), strict=True):
             ran = [measured for measured in rounds if measured.infeasible is None]
             if ran and all(map(waits, ran)):
                 measured_s = statistics.fmean(measured.time_s for measured in ran)

@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class LabSet:
-    """Rows to fit and rows to score; `widths` tells aligned from arbitrary."""
+    """LogObservations to fit and rows to score; `widths` tells aligned from arbitrary."""
 
     name: str
     train: tuple[Row, ...]

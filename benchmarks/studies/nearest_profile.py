@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from ampere_energy.estimation.another_batch import bridged
-from ampere_energy.estimation.another_card import elsewhere
+from ampere_energy.estimation.another_card import on_another_card
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.nearest import Candidate, nearest
 from ampere_energy.evaluation.experiment import Part
@@ -23,7 +23,7 @@ from ampere_energy.evaluation.recorded import Recorded
 from ampere_energy.measurement.records import Measurement, energies
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.training import Mode
-from ampere_energy.profiles.bundles.catalogue import About, Widths, entries, load_bundled
+from ampere_energy.profiles.bundles.catalogue import BundleEntry, Widths, entries, load_bundled
 from benchmarks.hardware import whole_models
 from benchmarks.hardware.families import packed
 from benchmarks.studies.other_batches import at_batch
@@ -89,7 +89,7 @@ def _families(mode: Mode, own_family: bool) -> Iterator[Trial]:
         if mode not in kept.modes or (not any(about.family == asked.family for _, about in shown) and own_family):
             continue
         step = max(1, len(asked.members) // NETWORKS)
-        rounds = kept.by_member(Part.MEMBERS, mode)[::step]
+        rounds = kept.by_network(Part.MEMBERS, mode)[::step]
         some = replace(asked, members=asked.members[::step])
         there = {about.input[0]: at_batch(some, about.input[0]).specs(mode) for _, about in shown}
         for place, (spec, own) in enumerate(zip(some.specs(mode), rounds, strict=True)):
@@ -103,7 +103,7 @@ def _families(mode: Mode, own_family: bool) -> Iterator[Trial]:
             yield _trial(name, spec, serving, statistics.fmean(m.energy_j for m in own))
 
 
-def _shown(about: About, kept: Recorded, own_family: bool, aligned: bool) -> bool:
+def _shown(about: BundleEntry, kept: Recorded, own_family: bool, aligned: bool) -> bool:
     """Whether a profile is in the bundle that is asked: not the network's own; where of its family, of its widths."""
     asked = kept.experiment
     wanted = replace(about.training, batch=asked.input[0])
@@ -116,7 +116,7 @@ def _trial(name: str, spec: ModelSpec, serving: Sequence[Candidate], measured_j:
     best = nearest(spec, serving)
     assert best is not None
     said = {c.name: estimate(spec, c.load(), approximate=True, there=c.there) for c in serving}
-    own = elsewhere(said[best.name])
+    own = on_another_card(said[best.name])
     errors = tuple(math.log(one.energy_j / measured_j) for one in said.values())
     inside = own.interval_j[0] <= measured_j <= own.interval_j[1]
     return Trial(name, math.log(own.energy_j / measured_j), errors, inside)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ampere_energy.estimation.another_batch import bridged
-from ampere_energy.estimation.another_card import elsewhere
+from ampere_energy.estimation.another_card import on_another_card
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.result import Estimate
 from ampere_energy.evaluation.experiment import Experiment, Part
@@ -21,7 +21,7 @@ from ampere_energy.evaluation.recorded import Recorded, load
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.training import Mode
-from ampere_energy.profiles.bundles.catalogue import About, entries, load_bundled
+from ampere_energy.profiles.bundles.catalogue import BundleEntry, entries, load_bundled
 from ampere_energy.profiles.profile import Profile
 from benchmarks.hardware.families import packed
 from benchmarks.hardware.other_batches import BATCHES, FOLDER, NETWORKS
@@ -39,13 +39,13 @@ def _on_cards() -> Iterator[dict[str, Any]]:
     for planned, recorded in packed("h200"):
         for name, about in entries(BUNDLE).items():
             if planned.name.endswith(f"-{about.widths}") and _bridges(recorded, about):
-                rounds = recorded.by_member(Part.MEMBERS, about.mode)
+                rounds = recorded.by_network(Part.MEMBERS, about.mode)
                 measured = [statistics.fmean(m.energy_j for m in own) for own in rounds]
                 said = _estimates(recorded.experiment, about.input[0], load_bundled(BUNDLE, name), about.mode)
-                yield _row(f"h200/{planned.name} {about.mode}", [elsewhere(one) for one in said], measured)
+                yield _row(f"h200/{planned.name} {about.mode}", [on_another_card(one) for one in said], measured)
 
 
-def _bridges(recorded: Recorded, about: About) -> bool:
+def _bridges(recorded: Recorded, about: BundleEntry) -> bool:
     asked = recorded.experiment
     alike = about.family == asked.family and about.mode in recorded.modes
     return alike and bridged(replace(asked.training, batch=asked.input[0], mode=about.mode), about.training)

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from ampere_energy.errors import CoverageError
-from ampere_energy.estimation.another_card import elsewhere
+from ampere_energy.estimation.another_card import on_another_card
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.result import Estimate
 from ampere_energy.evaluation.evaluate import Member, Prediction, Score, Trials, rescore, score
 from ampere_energy.evaluation.recorded import Recorded, load
-from ampere_energy.profiles.bundles.catalogue import About, Widths, entries, load_bundled
+from ampere_energy.profiles.bundles.catalogue import BundleEntry, Widths, entries, load_bundled
 from benchmarks.hardware.families import packed
 from benchmarks.results import DATA
 from benchmarks.studies.families import card_name
@@ -38,7 +38,7 @@ def run() -> list[dict[str, Any]]:
     return found
 
 
-def _row(place: str, name: str, about: About, recorded: Recorded, trials: Trials) -> dict[str, Any] | None:
+def _row(place: str, name: str, about: BundleEntry, recorded: Recorded, trials: Trials) -> dict[str, Any] | None:
     """One profile on one set; None where it is of the same card and widths, or does not cover the networks."""
     profile = load_bundled(BUNDLE, name)
     alike = (about.widths is Widths.ALIGNED) is trials.aligned
@@ -60,7 +60,7 @@ def _row(place: str, name: str, about: About, recorded: Recorded, trials: Trials
         "other": here.mape,
         "bias": here.bias,
         "inside": here.coverage,
-        "inside elsewhere": _scored(trials, [elsewhere(e) for e in estimates]).coverage if other else None,
+        "inside elsewhere": _scored(trials, [on_another_card(e) for e in estimates]).coverage if other else None,
         "without bias": _without_bias(trials, estimates),
     }
 

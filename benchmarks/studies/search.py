@@ -55,7 +55,7 @@ class Whole:
 
     def __init__(self, space: Space) -> None:
         start_s = time.monotonic()
-        refs, score = list(space.members()), proxy(space, "params")
+        refs, score = list(space.networks()), proxy(space, "params")
         parts = [space.estimate(refs[place : place + _AT_ONCE]) for place in range(0, len(refs), _AT_ONCE)]
         self.energies = np.concatenate([part.energy_j for part in parts])
         self.scores = np.array([score(ref) for ref in refs])

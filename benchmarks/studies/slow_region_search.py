@@ -27,7 +27,7 @@ from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.kinds import Point
-from ampere_energy.model.variants import Variant, member
+from ampere_energy.model.variants import Variant, whole_network
 from benchmarks.specs import spec_of
 
 BUDGET_S = 100.0
@@ -78,13 +78,13 @@ def _slow_somewhere(workload: Workload) -> bool:
 @contextmanager
 def _without_search() -> Iterator[None]:
     """Campaigns that offer points by chance alone."""
-    kept = adaptive.look, batch_planner.afar
-    adaptive.look = lambda *_, **__: None
+    kept = adaptive.next_search, batch_planner.afar
+    adaptive.next_search = lambda *_, **__: None
     batch_planner.afar = lambda slow, kind, domain, draw, count: [anywhere(domain, draw) for _ in range(count)]
     try:
         yield
     finally:
-        adaptive.look, batch_planner.afar = kept
+        adaptive.next_search, batch_planner.afar = kept
 
 
 def run(worlds: int, networks: int) -> dict[str, dict[str, float]]:
@@ -114,10 +114,10 @@ def _world(world: int, networks: int) -> dict[str, float]:
     small = np.array([box(point) == "small" for point in every])
     draw = random.Random(f"members:{world}")
     widths = [tuple(r[draw.randrange(len(r))] for r in campaign.scope.axes[0]) for _ in range(networks)]
-    nets = [campaign.scope.member(own) for own in widths]
+    nets = [campaign.scope.net_at(own) for own in widths]
     kinds = [block for block, _ in nets[0]]
     points = [np.array([net[place][1] for net in nets], dtype=float) for place in range(len(kinds))]
-    truth = np.array([device.true_energy_j(member(spec, own).blocks) for own in widths])
+    truth = np.array([device.true_energy_j(whole_network(spec, own).blocks) for own in widths])
     errors = np.abs(fit.predict(kinds, points).energy_j / truth - 1)
     asked = points[kinds.index(kind)]
     rightly = fit.slow.at(kind, asked) == [box((int(a), int(b))) is not None for a, b in asked]

@@ -26,7 +26,7 @@ from ampere_energy.cost_model.traits import Traits, collect
 from ampere_energy.estimation.approximate import Parts, expectations
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.result import Estimate
-from ampere_energy.estimation.unseen_kinds import Across
+from ampere_energy.estimation.unseen_kinds import UnseenKinds
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Provenance, energies
 from ampere_energy.model.blocks import Block, ModelSpec
@@ -257,7 +257,7 @@ def timed() -> dict[str, float]:
 
 def _sum(known: Sequence[tuple[str, Traits, float]], asked: Sequence[tuple[str, Traits, float]]) -> Trial:
     """The sum of some blocks from what others cost: kinds, traits and costs."""
-    across = Across(
+    across = UnseenKinds(
         [kind for kind, _, _ in known], [traits for _, traits, _ in known], np.array([c for *_, c in known])
     )
     guess = across.predict([kind for kind, _, _ in asked], [traits for _, traits, _ in asked])

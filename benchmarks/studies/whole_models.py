@@ -58,7 +58,7 @@ def trials(name: str, spec: ModelSpec, records: list[Record]) -> Iterator[Trial]
         fit = campaign.fit()
         if fit is None:
             continue
-        net = campaign.scope.member(())
+        net = campaign.scope.net_at(())
         found = steps(fit, [kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net])
         yield Trial(
             name,

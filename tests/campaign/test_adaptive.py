@@ -12,9 +12,9 @@ import pytest
 
 from ampere_energy.campaign import acquisition
 from ampere_energy.campaign.acquisition import Offer, best
-from ampere_energy.campaign.adaptive import ROUND, Guided
+from ampere_energy.campaign.adaptive import BATCH, Guided
 from ampere_energy.campaign.additions import add
-from ampere_energy.campaign.points import drawn
+from ampere_energy.campaign.points import random_points
 from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Request, Rule, Rules, Status
 from ampere_energy.campaign.run import profile, record_of
@@ -34,7 +34,7 @@ from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import Variant, member
+from ampere_energy.model.variants import Variant, whole_network
 from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import MOST_POINTS, Profile
 from benchmarks.specs import spec_of
@@ -178,7 +178,7 @@ def test_an_offer_is_worth_what_measuring_it_takes_off() -> None:
     rows = {False: [1], True: [1, 3]}
     gains = acquisition._gains(covariance, [2], [rows[False], rows[True]], learnt.scatter)
     for gain, own in zip(gains, rows.values(), strict=True):
-        after = acquisition._told(covariance, own, learnt.scatter)
+        after = acquisition._after_observing(covariance, own, learnt.scatter)
         assert gain == pytest.approx(covariance[2, 2] - after[2, 2])
     assert gains[1] > gains[0] > 0
 
@@ -325,9 +325,9 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     work = [sum(block.kind.flops(block.point) for block in w.blocks) for w in members]
     assert max(work[4:]) < min(work[:4])  # the lightest, which wait for the host
     assert len([r for r in asked if r.metered and not alone(r)]) == 2
-    net = campaign.scope.variant(member(spec, (3, 9, 50, 40)))
+    net = campaign.scope.variant(whole_network(spec, (3, 9, 50, 40)))
     assert net[0] == (0, (3,))
-    whole = run_as(member(spec, (3, 9, 50, 40)), Mode.GRAPH)
+    whole = run_as(whole_network(spec, (3, 9, 50, 40)), Mode.GRAPH)
     assert campaign.tell(SimulatedDevice().measure(whole, POINT))
     assert campaign.measured.records[-1][0] == net
 
@@ -335,13 +335,13 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
 def test_issuing_is_timed_throughout_a_campaign() -> None:
     rules, device = Rules(points=100, precision=1e-6), SimulatedDevice(0.01)
     campaign = Guided(spec_of("lenet5"), None, rules, captures=True)
-    for _ in range(len(campaign.opening.requests) + 2 * ROUND):
+    for _ in range(len(campaign.opening.requests) + 2 * BATCH):
         request = campaign.ask()
         assert request is not None
         campaign.tell(record_of(device, request))
     rounds = [record for _, record in campaign.measured.records[len(campaign.opening.requests) :]]
-    for start in (0, ROUND):
-        eager = [r for r in rounds[start : start + ROUND] if r.workload.training.mode is Mode.EAGER]
+    for start in (0, BATCH):
+        eager = [r for r in rounds[start : start + BATCH] if r.workload.training.mode is Mode.EAGER]
         assert eager == rounds[start : start + 1], "a host's speed drifts"
         assert isinstance(eager[0], Timing)
         assert isinstance(eager[0].workload, Variant)
@@ -363,7 +363,7 @@ def test_rounds_grow_as_timings_pile_up_and_seconds_are_what_limits_them() -> No
     starts = sorted({hasty._start(count) for count in range(400)})
     lengths = [after - before for before, after in itertools.pairwise(starts)]
     assert lengths == sorted(lengths)
-    assert (lengths[0], lengths[-1]) == (ROUND, 2 * ROUND)
+    assert (lengths[0], lengths[-1]) == (BATCH, 2 * BATCH)
     assert precise._used_up()
     assert not hasty._used_up()
 
@@ -459,7 +459,7 @@ def test_widths_that_no_block_follows_stay_as_they_are() -> None:
 
 def test_a_quarter_of_the_opening_is_round() -> None:
     domain = (WidthRange(1, 300), WidthRange(3, 7), WidthRange(10, 250, 5))
-    found = drawn(domain, 800, random.Random(0))
+    found = random_points(domain, 800, random.Random(0))
     assert all(width in r for point in found for width, r in zip(point, domain, strict=True))
     round_ones = [point for point in found if point[0] % 8 == 0]
     assert len(round_ones) == pytest.approx(len(found) * (0.25 + 0.75 / 8), rel=0.15)
@@ -492,11 +492,11 @@ def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None
         start += 1
     assert looked._learn(start).slow.boxes
     assert not calm._learn(calm._start(len(calm.measured.records))).slow.boxes
-    assert not calm._round(calm._start(len(calm.measured.records))).looks
-    chosen = looked._round(start)
+    assert not calm._batch(calm._start(len(calm.measured.records))).searches
+    chosen = looked._batch(start)
     assert len(chosen.requests) == looked._length(start)
     assert any(request.metered for request in chosen.requests)
-    assert 2 * len(chosen.looks) == pytest.approx(sum(not request.metered for request in chosen.requests), abs=2)
+    assert 2 * len(chosen.searches) == pytest.approx(sum(not request.metered for request in chosen.requests), abs=2)
     # What cannot be measured is not looked at again.
     count = len(looked.measured.records)
     again = looked._looked(start, count)
@@ -537,7 +537,7 @@ def test_each_look_knows_what_the_one_before_it_found() -> None:
 
 def _looks(campaign: Guided, start: int) -> range:
     """The places of looks in a round, where one begins now."""
-    return campaign._round(start).looks if start in campaign._starts(start) else range(0)
+    return campaign._batch(start).searches if start in campaign._starts(start) else range(0)
 
 
 def _asked(campaign: Guided) -> Request:

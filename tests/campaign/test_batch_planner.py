@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ampere_energy.campaign.adaptive import ROUND, ROUND_QUESTIONS, Guided
+from ampere_energy.campaign.adaptive import BATCH, EVEN_QUESTIONS, Guided
 from ampere_energy.campaign.costs import costs
 from ampere_energy.campaign.points import every, size
 from ampere_energy.campaign.rules import Request, Rules
@@ -54,17 +54,17 @@ def test_a_quarter_of_each_round_is_for_round_members() -> None:
         last = len(campaign.scope.kinds) - 1
         return all(width % 8 == 0 or width < 8 or kind == last for kind, point in net for width in point)
 
-    assert all(is_round(net) for net in campaign.round_questions)
-    assert len(campaign.round_questions) == ROUND_QUESTIONS
+    assert all(is_round(net) for net in campaign.even_questions)
+    assert len(campaign.even_questions) == EVEN_QUESTIONS
     device, first = SimulatedDevice(noise=0.01, rough=0.15), len(campaign.opening.requests)
-    while len(campaign.measured.records) < first + 4 * ROUND:
+    while len(campaign.measured.records) < first + 4 * BATCH:
         campaign.tell(record_of(device, asked(campaign)))
     told = [is_round(net) for net, _ in campaign.measured.records[first:]]
-    rounds = [told[start : start + ROUND] for start in range(0, len(told), ROUND)]
-    assert all(all(own[: ROUND // 4]) for own in rounds)
-    assert sum(sum(own[ROUND // 4 :]) for own in rounds) < 0.2 * len(told)
+    rounds = [told[start : start + BATCH] for start in range(0, len(told), BATCH)]
+    assert all(all(own[: BATCH // 4]) for own in rounds)
+    assert sum(sum(own[BATCH // 4 :]) for own in rounds) < 0.2 * len(told)
     aligned = Guided(spec, FAMILIES["cnn5"].aligned(8).ranges, Rules(points=100), captures=False)
-    assert aligned.round_questions == []  # all its members are
+    assert aligned.even_questions == []  # all its members are
 
 
 def test_issuing_is_timed_only_where_a_step_may_wait_for_it() -> None:
@@ -94,13 +94,13 @@ def test_kinds_of_few_widths_are_timed_at_all_of_them() -> None:
     (kind,) = [i for i, domain in enumerate(domains) if len(domain) == 2 and size(domain) <= 128]
     first = len(campaign.opening.requests)
     while unknown := set(every(domains[kind])) - known(campaign, kind):
-        assert len(campaign.measured.records) < first + 40 * ROUND, f"{len(unknown)} are not known"
+        assert len(campaign.measured.records) < first + 40 * BATCH, f"{len(unknown)} are not known"
         request = asked(campaign)  # a metering takes ten times as long as a timing
         campaign.tell(replace(record_of(device, request), cost_s=0.3 if request.metered else 0.03))
     metered_only = Guided(spec_of("lenet5"), None, Rules(timings=False, points=500), captures=False)
     while len(metered_only.measured.records) < len(metered_only.opening.requests):
         metered_only.tell(record_of(device, asked(metered_only)))
-    assert all(request.metered for request in metered_only._round(len(metered_only.measured.records)).requests)
+    assert all(request.metered for request in metered_only._batch(len(metered_only.measured.records)).requests)
 
 
 def known(campaign: Guided, kind: int) -> set[tuple[int, ...]]:

@@ -8,10 +8,10 @@ import pytest
 
 from ampere_energy.cost_model.fitting import Evidence, learn
 from ampere_energy.cost_model.host_overhead import learn_host
-from ampere_energy.cost_model.hyperparameters import Unknowns, own_context
+from ampere_energy.cost_model.hyperparameters import Unknowns, own_coupling
 from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.kernels import POWER, TIME, Hyper, Pair, Sites, covariance, tags_of
-from ampere_energy.cost_model.linearisation import Rows
+from ampere_energy.cost_model.linearisation import LogObservations
 from ampere_energy.cost_model.mean_fitting import means
 from ampere_energy.cost_model.observations import Observation, Subject
 from ampere_energy.cost_model.physical_mean import Array, Mean, fit_mean
@@ -84,8 +84,8 @@ def test_an_additive_device_with_a_base_is_recovered(fitted: NetFit) -> None:
 def test_the_gradient_of_the_evidence_is_exact() -> None:
     observations = observed(singles=6)
     time, energy = means(SUBJECTS, observations)
-    rows = Rows(SUBJECTS, observations, time, energy, slow_blocks(SUBJECTS, observations, time))
-    unknown = Unknowns(SUBJECTS, own_context(SUBJECTS, observations))
+    rows = LogObservations(SUBJECTS, observations, time, energy, slow_blocks(SUBJECTS, observations, time))
+    unknown = Unknowns(SUBJECTS, own_coupling(SUBJECTS, observations))
     theta = unknown.medians + 0.1 * np.random.default_rng(0).standard_normal(len(unknown.medians))
     evidence = Evidence(unknown, rows, theta)
     _, gradient = evidence(theta)
@@ -100,7 +100,7 @@ def test_what_a_compiler_may_rearrange_is_less_certain_in_company() -> None:
     seen = observed(wholes=0)
     each_s = [sum(o.time_s for o in seen if o.blocks[0][0] == kind) for kind in range(3)]
     moved = (SUBJECTS[0], replace(SUBJECTS[1], rearranged=True), SUBJECTS[2])
-    usual, wider = (own_context(subjects, seen)[0].median for subjects in (SUBJECTS, moved))
+    usual, wider = (own_coupling(subjects, seen)[0].median for subjects in (SUBJECTS, moved))
     assert usual == 0.015
     assert wider - usual == pytest.approx(0.1 * each_s[1] / sum(each_s))
     net = ((0, (100,)), (1, (100, 100)), (2, (100, 100)))

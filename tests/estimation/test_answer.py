@@ -7,7 +7,7 @@ import pytest
 
 import ampere_energy
 from ampere_energy.errors import CoverageError
-from ampere_energy.estimation.another_card import elsewhere
+from ampere_energy.estimation.another_card import on_another_card
 from ampere_energy.estimation.answer import covering, usable
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.model.blocks import ModelSpec
@@ -27,7 +27,7 @@ def spec() -> ModelSpec:
 
 def test_a_bundle_answers_from_python_as_on_the_command_line(spec: ModelSpec) -> None:
     profiled, found = estimate(spec, load_bundled(H200, NAME)), ampere_energy.estimate(spec, H200)
-    assert found == elsewhere(profiled) == ampere_energy.estimate(spec, f"{H200}/{NAME}")
+    assert found == on_another_card(profiled) == ampere_energy.estimate(spec, f"{H200}/{NAME}")
     assert found.energy_j == profiled.energy_j
     assert found.interval_j[1] > profiled.interval_j[1]
 

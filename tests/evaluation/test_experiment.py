@@ -11,8 +11,8 @@ import pytest
 from ampere_energy.campaign.rules import Status
 from ampere_energy.errors import DeviceError, FileError, RequestError
 from ampere_energy.evaluation.evaluate import rescore, score
-from ampere_energy.evaluation.experiment import MEMBER, Experiment, Part, drawn, record
-from ampere_energy.evaluation.recorded import as_captured, fitted, load
+from ampere_energy.evaluation.experiment import MEMBER, Experiment, Part, random_experiment, record
+from ampere_energy.evaluation.recorded import as_graph, fitted, load
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.measurement.procedures import Procedure
@@ -30,7 +30,7 @@ QUICK = (Part.CAMPAIGN, Part.MEMBERS)
 
 
 def asked(family: str = "lenet5", **other: object) -> Experiment:
-    found = drawn(family, (), Training(10), models=MODELS, seed=3, step=1, budget_s=60.0)
+    found = random_experiment(family, (), Training(10), models=MODELS, seed=3, step=1, budget_s=60.0)
     return replace(found, target=0.04, **other)  # type: ignore[arg-type]
 
 
@@ -171,8 +171,8 @@ def test_other_methods_measurements_may_be_of_another_card(folder: Path, tmp_pat
     assert not (here / "anchors.jsonl").exists()
     record(asked(), there, other, parts=others)
     again = load(there)
-    assert again.carried(Part.OPERATORS) == again.carried(Part.PAPER) == pytest.approx(1 / 1.1, rel=0.02)
-    assert again.carried(Part.MEMBERS) == 1.0
+    assert again.card_scale(Part.OPERATORS) == again.card_scale(Part.PAPER) == pytest.approx(1 / 1.1, rel=0.02)
+    assert again.card_scale(Part.MEMBERS) == 1.0
     own, elsewhere = rescore(load(here))[0], rescore(again)[0]
     for method in ("neuralpower", "paper"):
         assert score(elsewhere, method).bias == pytest.approx(score(own, method).bias, abs=0.03)
@@ -183,8 +183,8 @@ def test_other_methods_measurements_may_be_of_another_card(folder: Path, tmp_pat
     (there / "paper.jsonl").unlink()
     record(asked(), there, Dearer(0.01, seed=2), parts=(Part.PAPER,))
     third = load(there)
-    assert third.carried(Part.OPERATORS) == again.carried(Part.OPERATORS)
-    assert third.carried(Part.PAPER) == pytest.approx(1 / 1.2, rel=0.02)
+    assert third.card_scale(Part.OPERATORS) == again.card_scale(Part.OPERATORS)
+    assert third.card_scale(Part.PAPER) == pytest.approx(1 / 1.2, rel=0.02)
     assert score(rescore(third)[0], "paper").bias == pytest.approx(score(own, "paper").bias, abs=0.03)
     (there / "anchors.jsonl").unlink()
     with pytest.raises(FileError, match="parts of another card, and no blocks that were metered on both"):
@@ -264,20 +264,20 @@ def test_eager_records_tell_of_captured_steps() -> None:
     experiment = asked()
     ref = experiment.ref(experiment.members[0])
     eager = SimulatedDevice().measure(ref, Procedure(2, 0, 0.0, 0.0))
-    assert as_captured(eager) is None, "it was not captured"
-    found = as_captured(captured(eager))
+    assert as_graph(eager) is None, "it was not captured"
+    found = as_graph(captured(eager))
     assert isinstance(found, Measurement)
     assert found.workload.training.mode is Mode.GRAPH
     assert found.energy_j == eager.energy_j / 2
     assert found.host_s is None
     spec, _ = experiment.scope(Mode.EAGER)
     variant = Variant(spec.blocks[:1], phase=Phase.FORWARD)
-    again = as_captured(captured(SimulatedDevice().measure(variant, Procedure(2, 0, 0.0, 0.0))))
+    again = as_graph(captured(SimulatedDevice().measure(variant, Procedure(2, 0, 0.0, 0.0))))
     assert again is not None
     assert isinstance(again.workload, Variant)
     assert again.workload.phase is Phase.FORWARD
     assert again.workload.training.mode is Mode.GRAPH
-    assert as_captured(again) is again
+    assert as_graph(again) is again
 
 
 def test_one_experiment_serves_both_modes(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from ampere_energy.model.kinds import Fragment, Kind
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import InputSpec, ModelRef, model_ref
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
-from ampere_energy.model.variants import Phase, Variant, alone, member
+from ampere_energy.model.variants import Phase, Variant, alone, whole_network
 from ampere_energy.serialization import decode, encode
 from benchmarks.architectures import MODELS
 
@@ -311,7 +311,7 @@ def test_blocks_side_by_side_are_trained_in_one_step() -> None:
 
 def test_a_chain_is_one_module_that_ends_in_its_loss() -> None:
     spec = spec_of("lenet5")
-    step = step_of(member(spec, (1, 2, 3, 4)))
+    step = step_of(whole_network(spec, (1, 2, 3, 4)))
     step.run()
     [module] = step.module.children()
     assert len(list(module.children())) == 5
@@ -351,7 +351,7 @@ def test_parts_of_a_step_can_be_captured(phase: Phase, mode: Mode) -> None:
     block = spec_of("lenet5", mode=mode).blocks[1]
     step = training_step(Variant((block,), phase=phase), torch.device("cuda"), mode)
     step.run()
-    alone_ = steps.captured(step)
+    alone_ = steps.as_cuda_graph(step)
     assert device_s(alone_) <= 1.5 * device_s(step)
 
 

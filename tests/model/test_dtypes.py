@@ -15,7 +15,7 @@ from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.kinds import Fragment, Kind
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import Variant, alone, lessons, member
+from ampere_energy.model.variants import Variant, alone, lessons, whole_network
 from ampere_energy.serialization import decode, encode
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -66,7 +66,7 @@ def test_a_block_runs_in_its_models_type(dtype: torch.dtype, make: object) -> No
     assert spec.chain
     for block in spec.blocks:
         assert run_in(alone(block.kind, block.point)) == {dtype}
-    assert run_in(member(spec, spec.widths)) == {dtype}
+    assert run_in(whole_network(spec, spec.widths)) == {dtype}
     assert spec.recorded is not None
     assert run_in(alone(spec.recorded, ())) == {dtype}
 

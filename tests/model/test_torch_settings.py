@@ -108,7 +108,7 @@ def test_a_profile_answers_for_models_with_its_settings_alone(tmp_path: Path) ->
     of_usual, of_double = (profile(one, device=SimulatedDevice()) for one in as_they_are)
     of_double.save(tmp_path / "double.json")
     assert load(tmp_path / "double.json").training == double.training
-    assert "torch_settings" not in str(of_usual.plain())
+    assert "torch_settings" not in str(of_usual.record())
     assert estimate(double, of_double).energy_j > 0
     with pytest.raises(CoverageError, match=r"own global settings, this model's code sets default_dtype float64"):
         estimate(double, of_usual)

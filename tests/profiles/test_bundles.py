@@ -18,7 +18,7 @@ from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
 from ampere_energy.cli.main import main
 from ampere_energy.errors import CoverageError, FileError, RequestError
-from ampere_energy.estimation.another_card import CARD, HOST, elsewhere
+from ampere_energy.estimation.another_card import CARD, HOST, on_another_card
 from ampere_energy.estimation.bundle_choice import Choice, choose
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.result import Estimate, Origin
@@ -27,7 +27,7 @@ from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
 from ampere_energy.profiles.bundles import catalogue as shelf
-from ampere_energy.profiles.bundles.catalogue import ROOT, About, Widths, bundles, entries, load_bundled
+from ampere_energy.profiles.bundles.catalogue import ROOT, BundleEntry, Widths, bundles, entries, load_bundled
 from ampere_energy.profiles.profile import load
 from benchmarks.bundles import FIRST, INPUT, bundle, cnn5, described, families
 from benchmarks.hardware.families import PLANS
@@ -130,7 +130,7 @@ def test_a_family_without_profiles_of_its_own_takes_those_that_read_the_same() -
     assert guessed.approximate == ("stages.3.1",)
     larger = model_ref("resnet50", input=(512, 3, 32, 32))  # each of several profiles knows one of its blocks
     assert (
-        choose(H200, larger, parse_ref, input_given=True, mode_given=False, approximate=True).about.family == "resnet18"
+        choose(H200, larger, parse_ref, input_given=True, mode_given=False, approximate=True).entry.family == "resnet18"
     )
 
 
@@ -166,7 +166,7 @@ def test_estimate_takes_input_and_mode_from_the_bundle(run: Run) -> None:
     spec = parse_ref(model_ref("cnn5", widths=(16, 32, 48, 64), input=INPUT, training=learnt.training))
     own = estimate(spec, learnt)
     assert json.loads(out)["energy_j"] == pytest.approx(own.energy_j)
-    assert json.loads(out)["interval_j"] == pytest.approx(list(elsewhere(own).interval_j))
+    assert json.loads(out)["interval_j"] == pytest.approx(list(on_another_card(own).interval_j))
     assert json.loads(out)["bundled"] == {
         "profile": "cnn5-128x3x64x64-eager",
         "interval_for": "another NVIDIA H200",
@@ -186,7 +186,7 @@ def test_elsewhere_adds_the_card_and_the_host_to_the_interval(level: float) -> N
     spec = parse_ref(model_ref("cnn5", widths=(16, 32, 48, 64), input=INPUT, training=learnt.training))
     here = estimate(spec, learnt, level=level)
     for busy, more in ((1.0, CARD), (0.3, math.hypot(CARD, 0.7 * HOST))):
-        there = elsewhere(replace(here, busy=busy))
+        there = on_another_card(replace(here, busy=busy))
         low, high = there.interval_j
         assert there.energy_j == here.energy_j
         assert there.std_j / there.energy_j == pytest.approx(math.hypot(here.std_j / here.energy_j, more))
@@ -280,7 +280,7 @@ def test_another_batch_is_scaled_from_the_profile_that_tells_most(batch: int, pr
         choose(H200, asked, parse_ref, input_given=True, mode_given=False)
     assert error.value.near
     found = choose(H200, asked, parse_ref, input_given=True, mode_given=False, approximate=True)
-    assert found.about.input[0] == profiled
+    assert found.entry.input[0] == profiled
     assert found.there is not None
     assert found.name.endswith("-eager-aligned")
     scaled = estimate(found.spec, found.profile, there=found.there)
@@ -299,7 +299,7 @@ def sweep(source: str, sample: tuple[int, ...], mode: Mode, batches: tuple[int, 
     for batch in batches:
         ref = model_ref(source, input=(batch, *sample), training=Training(batch, mode=mode))
         near = choose(H200, ref, parse_ref, input_given=True, mode_given=True, approximate=True)
-        found.append(elsewhere(estimate(near.spec, near.profile, approximate=True, there=near.there)))
+        found.append(on_another_card(estimate(near.spec, near.profile, approximate=True, there=near.there)))
     return found
 
 
@@ -421,7 +421,7 @@ def shelf_of_lenets(tmp_path_factory: pytest.TempPathFactory) -> Path:
         family = FAMILIES["lenet5"].aligned(step)
         spec = replace(parse_ref(ref), name="lenet5")
         learnt = profile(spec, device="simulated", ranges=family.ranges, rules=Rules(budget_s=1.0), ref=ref)
-        about = About(
+        about = BundleEntry(
             "lenet5",
             ref.input,
             Widths.ANY if step == 1 else Widths.ALIGNED,
@@ -479,7 +479,7 @@ def test_approximate_takes_the_nearest(shelf_of_lenets: Path, monkeypatch: pytes
     assert not refused.value.near
     found = choose("lenets", ref, parse_ref, input_given=True, mode_given=True, approximate=True)
     result = estimate(found.spec, found.profile, approximate=True)
-    assert found.about.family == "lenet5"
+    assert found.entry.family == "lenet5"
     assert len(result.approximate) == 5
 
 

@@ -39,8 +39,8 @@ def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: 
     costs = np.array([offer.cost_s for offer in offers])
 
     def gains(covariance: Array, place: dict[Net, int]) -> Array:
-        asked = [len(place) + place[net] for net in questions]
-        found: Array = _gains(covariance, asked, [_rows(offer, place) for offer in offers], fit.scatter) / costs
+        targets = [len(place) + place[net] for net in questions]
+        found: Array = _gains(covariance, targets, [_observed(offer, place) for offer in offers], fit.scatter) / costs
         return found
 
     return _greedy(fit, questions, offers, count, gains)
@@ -77,7 +77,7 @@ def _greedy(
             gain = gains(covariance, place)
             gain[chosen] = -np.inf
             chosen.append(int(np.argmax(gain)))
-            covariance = _told(covariance, _rows(offers[chosen[-1]], place), fit.scatter)
+            covariance = _after_observing(covariance, _observed(offers[chosen[-1]], place), fit.scatter)
     return [offers[i] for i in chosen]
 
 
@@ -86,26 +86,26 @@ def _energy_j(fit: NetFit, net: Net) -> float:
     return float(found.energy_j[0])
 
 
-def _rows(offer: Offer, place: dict[Net, int]) -> list[int]:
+def _observed(offer: Offer, place: dict[Net, int]) -> list[int]:
     """The rows an offer would observe: time, and energy where it is metered."""
     at = place[offer.net]
     return [at, len(place) + at] if offer.metered else [at]
 
 
-def _gains(covariance: Array, asked: Sequence[int], rows: Sequence[Sequence[int]], scatter: Array) -> Array:
+def _gains(covariance: Array, targets: Sequence[int], rows: Sequence[Sequence[int]], scatter: Array) -> Array:
     """How much the rows of each offer, time and energy or time alone, take off the mean variance of what is asked."""
     times, energies = [own[0] for own in rows], [own[-1] for own in rows]
-    by_time, by_energy = covariance[asked][:, times], covariance[asked][:, energies]
+    by_time, by_energy = covariance[targets][:, times], covariance[targets][:, energies]
     time = covariance[times, times] + scatter[0, 0]
     energy, both = covariance[energies, energies] + scatter[1, 1], covariance[times, energies] + scatter[0, 1]
     alone = (by_time**2).sum(0) / time
     pair = (energy * by_time**2 - 2 * both * by_time * by_energy + time * by_energy**2).sum(0)
     metered = [len(own) == 2 for own in rows]
-    found: Array = np.divide(pair, time * energy - both**2, out=alone, where=metered) / len(asked)
+    found: Array = np.divide(pair, time * energy - both**2, out=alone, where=metered) / len(targets)
     return found
 
 
-def _told(covariance: Array, rows: Sequence[int], scatter: Array) -> Array:
+def _after_observing(covariance: Array, rows: Sequence[int], scatter: Array) -> Array:
     """The covariance after the rows have been observed."""
     cross = covariance[:, rows]
     inner = covariance[np.ix_(rows, rows)] + scatter[: len(rows), : len(rows)]

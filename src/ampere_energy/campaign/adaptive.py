@@ -17,12 +17,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from ampere_energy.campaign.batch_planner import Chosen, Round, failed
+from ampere_energy.campaign.batch_planner import BatchPlanner, Chosen, failed
 from ampere_energy.campaign.measured import Measured
 from ampere_energy.campaign.opening import Opening, opening
 from ampere_energy.campaign.rules import Request, Rules, Status
 from ampere_energy.campaign.scope import Key, Scope
-from ampere_energy.campaign.slow_region_search import look
+from ampere_energy.campaign.slow_region_search import next_search
 from ampere_energy.campaign.unanswered import Unanswered, answered
 from ampere_energy.cost_model.fitting import learn
 from ampere_energy.cost_model.joint import NetFit
@@ -39,9 +39,9 @@ from ampere_energy.profiles.profile import MOST_POINTS
 
 QUESTIONS = 96
 """Members whose estimates are asked for: of half as many, the guide would learn those very widths, and not the rest."""
-ROUND_QUESTIONS = 24
+EVEN_QUESTIONS = 24
 """Members with round widths that a part of each round is for, where timings are cheap enough to spare some."""
-ROUND = 16
+BATCH = 16
 REACH_90 = 1.645
 _TIMINGS = 5
 _REPEATS = 4
@@ -76,19 +76,19 @@ class Guided:
         spec: ModelSpec,
         ranges: Sequence[WidthRange] | None,
         rules: Rules,
-        captures: bool,
+        meters_graphs: bool,
         ref: ModelRef | None = None,
         elapsed: Callable[[], float] = lambda: 0.0,
         more: Sequence[Structure] = (),
     ) -> None:
-        self.scope = Scope(spec, spec_ranges(spec) if ranges is None else ranges, captures, ref, tuple(more))
+        self.scope = Scope(spec, spec_ranges(spec) if ranges is None else ranges, meters_graphs, ref, tuple(more))
         self.rules, self._elapsed = rules, elapsed
         draw = random.Random(f"questions:{spec.name}")
-        members = [self.scope.drawn(draw) for _ in range(QUESTIONS)]
-        self.questions = list(dict.fromkeys(self.scope.member(widths, which) for which, widths in members))
-        evened = map(self.scope.even, members[:: QUESTIONS // ROUND_QUESTIONS])
-        even = dict.fromkeys(self.scope.member(widths, which) for which, widths in evened)
-        self.round_questions = [net for net in even if net not in self.questions]
+        members = [self.scope.random_widths(draw) for _ in range(QUESTIONS)]
+        self.questions = list(dict.fromkeys(self.scope.net_at(widths, which) for which, widths in members))
+        evened = map(self.scope.even, members[:: QUESTIONS // EVEN_QUESTIONS])
+        even = dict.fromkeys(self.scope.net_at(widths, which) for which, widths in evened)
+        self.even_questions = [net for net in even if net not in self.questions]
         self.open_with(opening(self.scope, members, rules.timings))
         self.measured = Measured(self.scope)
         self._opened: int | None = None
@@ -111,7 +111,7 @@ class Guided:
                 return None
             if self._uncertainty(start) < self.rules.precise and self._scatter_known():
                 return None
-            request = self._next_of_round(start, n)
+            request = self._next_of_batch(start, n)
             if request is None or self._key(request) not in self._skipped:
                 return request
             if start == n:  # of a whole round nothing can be measured in this run
@@ -123,16 +123,16 @@ class Guided:
         essential = self._left.first < self.opening.essential or not self._spent()
         return self.opening.requests[self._left.first] if essential else None
 
-    def _next_of_round(self, start: int, n: int) -> Request | None:
+    def _next_of_batch(self, start: int, n: int) -> Request | None:
         """The first request of a round without a record; None where there is none left to ask for."""
-        chosen = self._round(start)
-        done = answered(self._round_keys(start), chosen.looks, self.measured.keys[start:])
+        chosen = self._batch(start)
+        done = answered(self._batch_keys(start), chosen.searches, self.measured.keys[start:])
         left: list[Request] = []
         for place, request in enumerate(chosen.requests):
             if place in done:
                 continue
-            looked = self._looked(start, n) if place in chosen.looks else None
-            request = looked or request
+            searched = self._search_request(start, n) if place in chosen.searches else None
+            request = searched or request
             if self._key(request) not in self._skipped:
                 return request
             left.append(request)
@@ -254,7 +254,7 @@ class Guided:
 
     def _length(self, start: int) -> int:
         """How many measurements a round asks for: more as timings pile up, of which one more tells ever less."""
-        return ROUND * max(1, self.measured.timings[start] // _TIMED)
+        return BATCH * max(1, self.measured.timings[start] // _TIMED)
 
     def _used_up(self) -> bool:
         """Whether as many networks were metered as the rules allow, or timed, where no budget limits that.
@@ -332,32 +332,35 @@ class Guided:
         return learn(self.scope.subjects, self.measured.observations(count), before=before, iterations=0)
 
     @lru_cache(maxsize=2)  # noqa: B019
-    def _round(self, start: int) -> Chosen:
+    def _batch(self, start: int) -> Chosen:
         """What to measure after the first `start` records."""
         return self._begun(start).chosen()
 
     @lru_cache(maxsize=2)  # noqa: B019
-    def _round_keys(self, start: int) -> tuple[Key, ...]:
-        return tuple(self._key(request) for request in self._round(start).requests)
+    def _batch_keys(self, start: int) -> tuple[Key, ...]:
+        return tuple(self._key(request) for request in self._batch(start).requests)
 
-    def _begun(self, start: int) -> Round:
+    def _begun(self, start: int) -> BatchPlanner:
         """The round that begins after the first `start` records."""
         records, known, length = self.measured.records[:start], self._learn(start), self._length(start)
-        return Round(self.scope, self.rules, self.questions, self.round_questions, records, known, length)
+        return BatchPlanner(self.scope, self.rules, self.questions, self.even_questions, records, known, length)
 
     @lru_cache(maxsize=2)  # noqa: B019
-    def _looked(self, start: int, count: int) -> Request | None:
+    def _search_request(self, start: int, count: int) -> Request | None:
         """A block that is timed to find the widths at which a kind is slow, by what is known now; None if none is."""
         slow = slow_blocks(self.scope.subjects, self.measured.observations(count), self._learn(start).time)
-        looks = self._round(start).looks
-        known = {net[0] for net in (*failed(self.measured.records[:count]), *self._unlooked(start)) if len(net) == 1}
-        draw, edges = random.Random(f"look:{self.scope.spec.name}:{count}"), (count - start - looks.start) % _AFAR > 0
-        found = look(slow, known, list(self.scope.domains.values()), draw, edges=edges)
+        searches = self._batch(start).searches
+        known = {net[0] for net in (*failed(self.measured.records[:count]), *self._fixed(start)) if len(net) == 1}
+        draw, edges = (
+            random.Random(f"look:{self.scope.spec.name}:{count}"),
+            (count - start - searches.start) % _AFAR > 0,
+        )
+        found = next_search(slow, known, list(self.scope.domains.values()), draw, edges=edges)
         return Request(self.scope.block(self.scope.kinds[found[0]], found[1]), False) if found else None
 
     @lru_cache(maxsize=2)  # noqa: B019
-    def _unlooked(self, start: int) -> tuple[Net, ...]:
+    def _fixed(self, start: int) -> tuple[Net, ...]:
         """What a round measures without a look."""
-        chosen = self._round(start)
-        nets = (self.scope.net(request.workload) for request in chosen.requests[chosen.looks.stop :])
+        chosen = self._batch(start)
+        nets = (self.scope.net(request.workload) for request in chosen.requests[chosen.searches.stop :])
         return tuple(net for net in nets if net is not None)

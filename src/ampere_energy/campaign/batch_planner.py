@@ -4,7 +4,7 @@
     a quarter for round members   what tells most about members of round widths, where timings are cheap
     a quarter for small kinds     what tells most among all widths of kinds that have few, until all of them are timed
     the rest                      what tells most about members of any widths …
-    … of which half the timings   give way to looks for slow widths, where a kind has some (`slow_region_search`)
+    … of which half the timings   give way to searches for slow widths, where a kind has some (`slow_region_search`)
 
 What is chosen from are blocks at widths drawn by chance, where they were measured last, and whole members, timed or
 metered, each for what it costs.
@@ -21,7 +21,7 @@ from ampere_energy.campaign.acquisition import Offer, best, widest
 from ampere_energy.campaign.costs import Cost, costs, steps_s
 from ampere_energy.campaign.points import EVERY, anywhere, every, rounded, size
 from ampere_energy.campaign.rules import Request, Rule, Rules
-from ampere_energy.campaign.scope import Member, Scope
+from ampere_energy.campaign.scope import Scope, Widths
 from ampere_energy.campaign.slow_region_search import afar
 from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.observations import Net
@@ -45,18 +45,18 @@ class Chosen:
     """A round's measurements, in order, and in which places slow widths are looked for instead."""
 
     requests: tuple[Request, ...]
-    looks: range
+    searches: range
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class BatchPlanner:
     """What is known when a round begins.
 
     Attributes:
         scope: what the campaign is about.
         rules: what guides it.
         questions: members whose estimates are asked for …
-        round_questions: … and those of round widths.
+        even_questions: … and those of round widths.
         records: all that was measured before.
         known: the fit to it.
         length: how many measurements the round has.
@@ -65,7 +65,7 @@ class Round:
     scope: Scope
     rules: Rules
     questions: Sequence[Net]
-    round_questions: Sequence[Net]
+    even_questions: Sequence[Net]
     records: Sequence[tuple[Net, Record]]
     known: NetFit
     length: int
@@ -77,11 +77,11 @@ class Round:
         requests = self._requests([[*own, *self._latest(kind)] for kind, own in enumerate(points)], widths)
         offers = self.offers(requests) * (1 if self.scope.varied else _AGAIN)
         first = self.issued(draw)
-        count, looks = self.length - len(first), 0
+        count, searches = self.length - len(first), 0
         if self.rules.rule is Rule.GUIDED:
             even, small = self._even(points, widths), self._small()
             requests |= even | small
-            chosen, looks = self._with_looks(self._telling(offers, even, small, count))
+            chosen, searches = self._with_searches(self._most_informative(offers, even, small, count))
         else:
             single = self.rules.rule is not Rule.MEMBERS
             fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
@@ -90,12 +90,12 @@ class Round:
         asked = (*first, *(requests[offer.net, offer.metered] for offer in chosen))
         if self.scope.itself is not None:
             asked = self._with_itself(asked, chosen)
-        return Chosen(asked, range(len(first), len(first) + looks))
+        return Chosen(asked, range(len(first), len(first) + searches))
 
     def _with_itself(self, asked: Sequence[Request], chosen: Sequence[Offer]) -> tuple[Request, ...]:
         """Half of the time is for the model itself, whose cost nothing else tells as well."""
         assert self.scope.itself is not None
-        net = self.scope.member(())
+        net = self.scope.net_at(())
         if net in self._failed:
             return tuple(asked)
         itself, [offer] = Request(self.scope.itself, itself=True), self.offers([(net, True)])
@@ -108,23 +108,23 @@ class Round:
         found += [itself] * (self.length - len(found))  # a short round would end the campaign, whatever its budget
         return tuple(found[: self.length])
 
-    def _telling(self, offers: Sequence[Offer], even: Requests, small: Requests, count: int) -> list[Offer]:
+    def _most_informative(self, offers: Sequence[Offer], even: Requests, small: Requests, count: int) -> list[Offer]:
         """What tells most: a part of it of round members, a part of all widths of small kinds."""
-        chosen = best(self.known, self.round_questions, self.offers(even), count // EVERY)
+        chosen = best(self.known, self.even_questions, self.offers(even), count // EVERY)
         swept = best(self.known, self.questions, self.offers(small), count // EVERY)
         chosen += [offer for offer in swept if offer not in chosen]
         rest = [offer for offer in offers if offer not in chosen]
         return chosen + best(self.known, self.questions, rest, count - len(chosen))
 
-    def _with_looks(self, chosen: list[Offer]) -> tuple[list[Offer], int]:
-        """Where a kind is slow somewhere, the half of the timings that tells least comes first: looks replace it."""
+    def _with_searches(self, chosen: list[Offer]) -> tuple[list[Offer], int]:
+        """Where a kind is slow somewhere, the half of the timings that tells least comes first: searches replace it."""
         if not self.known.slow.boxes:
             return chosen, 0
         timed = [offer for offer in chosen if not offer.metered]
         way = timed[(len(timed) + 1) // 2 :]
         return [*way, *(offer for offer in chosen if offer not in way)], len(way)
 
-    def _tried(self, draw: random.Random) -> tuple[list[list[Point]], list[Member]]:
+    def _tried(self, draw: random.Random) -> tuple[list[list[Point]], list[Widths]]:
         """Points of each kind and widths of members, by chance; the model's own where its widths are not varied."""
         if not self.scope.varied:
             return [self.scope.own(kind) for kind in self.scope.kinds], []
@@ -134,11 +134,11 @@ class Round:
             for kind in self.known.slow.boxes:  # what is offered of it is mostly where a slow box may hide
                 some = tried // EVERY
                 points[kind][some:] = afar(self.known.slow, kind, domains[kind], draw, tried - some)
-        return points, [self.scope.drawn(draw) for _ in range(_TRIED_WHOLE)]
+        return points, [self.scope.random_widths(draw) for _ in range(_TRIED_WHOLE)]
 
-    def _even(self, points: Sequence[Sequence[Point]], members: Sequence[Member]) -> Requests:
+    def _even(self, points: Sequence[Sequence[Point]], members: Sequence[Widths]) -> Requests:
         """Blocks and members of round widths; none where timings are not cheap enough to spare some for them."""
-        if not (self.rules.timings and self.round_questions):
+        if not (self.rules.timings and self.even_questions):
             return {}
         some = zip(points, self.scope.domains.values(), strict=True)
         even = [[rounded(point, domain) for point in own[::EVERY]] for own, domain in some]
@@ -157,7 +157,7 @@ class Round:
         """Where a kind was measured last, to be measured again."""
         return [net[0][1] for net, _ in self.records if len(net) == 1 and net[0][0] == kind][-_TRIED:]
 
-    def _requests(self, points: Sequence[Sequence[Point]], members: Sequence[Member]) -> Requests:
+    def _requests(self, points: Sequence[Sequence[Point]], members: Sequence[Widths]) -> Requests:
         """Blocks of each kind and whole members, timed or metered, as far as that was not done and did not fail."""
         requests: Requests = {}
         for index, (kind, own) in enumerate(zip(self.scope.kinds, points, strict=True)):
@@ -166,7 +166,7 @@ class Round:
                     requests[((index, point),), metered] = Request(self.scope.block(kind, point), metered)
         for which, widths in members:
             if (whole := self.scope.whole(widths, which)) is not None:
-                requests[self.scope.member(widths, which), True] = Request(self.scope.captured(whole))
+                requests[self.scope.net_at(widths, which), True] = Request(self.scope.as_graph(whole))
         again = not self.scope.varied  # the same few networks are all there is: one more look at each tells more
         left = {asked: request for asked, request in requests.items() if asked[0] not in self._failed}
         return left if again else {asked: request for asked, request in left.items() if asked not in self._taken}
@@ -194,11 +194,11 @@ class Round:
 
         None where the device takes much longer than the host, which may then be as fast as it likes.
         """
-        if not (self.scope.captures and self.rules.timings and self.scope.varied):
+        if not (self.scope.meters_graphs and self.rules.timings and self.scope.varied):
             return []
-        which, widths = self.scope.drawn(draw)
+        which, widths = self.scope.random_widths(draw)
         whole = self.scope.whole(widths, which)
-        if whole is None or not may_wait(self.known, self.scope.member(widths, which)):
+        if whole is None or not may_wait(self.known, self.scope.net_at(widths, which)):
             return []
         return [Request(whole, False)]
 

@@ -97,6 +97,6 @@ class Measured:
 
     def _is_itself(self, net: Net, record: Record) -> bool:
         itself = self.scope.itself
-        if itself is None or net != self.scope.member(()):
+        if itself is None or net != self.scope.net_at(()):
             return False
         return manner(record.workload, True) == manner(itself, True)

@@ -21,7 +21,7 @@ def bounds(domain: Domain) -> list[Point]:
     return list(dict.fromkeys(itertools.product(*((r.high, r.low) for r in domain))))
 
 
-def across(domain: Domain) -> list[Point]:
+def opposite(domain: Domain) -> list[Point]:
     """Two points well inside the domain, opposite each other: where one has a small width, the other has a large."""
     places = (_ACROSS, _ACROSS[::-1])
     return [tuple(r[round(own[axis % 2] * (len(r) - 1))] for axis, r in enumerate(domain)) for own in places]
@@ -48,7 +48,7 @@ def every(domain: Domain) -> list[Point]:
     return list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
 
 
-def drawn(domain: Domain, count: int, draw: random.Random) -> list[Point]:
+def random_points(domain: Domain, count: int, draw: random.Random) -> list[Point]:
     """Random points of a domain, each once, every fourth of them round; all where there are few."""
     if size(domain) <= count:
         return draw.sample(every(domain), size(domain))

@@ -12,7 +12,7 @@ from ampere_energy.campaign.acquisition import Offer, best
 from ampere_energy.campaign.adaptive import REACH_90
 from ampere_energy.campaign.additions import STEPS, doubting, net_of, seen, taught, unlearnt
 from ampere_energy.campaign.rules import Request
-from ampere_energy.campaign.run import captures_alone, record_of
+from ampere_energy.campaign.run import meters_graphs, record_of
 from ampere_energy.campaign.scope import Key
 from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.observations import Net
@@ -81,7 +81,7 @@ def refine(
     before: dict[Key, list[Record]] = {}
     for net, record in unlearnt(profile, kept):
         before.setdefault((net, manner(record.workload, isinstance(record, Measurement))), []).append(record)
-    state = _Refining(profile, ref, spec, meters_graphs=captures_alone(device, spec))
+    state = _Refining(profile, ref, spec, meters_graphs=meters_graphs(device, spec))
     while state.reach > target and (chosen := state.next_request(target)) is not None:
         net, request = chosen
         if known := before.get((net, manner(request.workload, request.metered))):

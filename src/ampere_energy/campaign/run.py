@@ -82,7 +82,7 @@ def profile(
                 spec,
                 ranges,
                 rules,
-                captures_alone(opened, spec),
+                meters_graphs(opened, spec),
                 ref,
                 elapsed=lambda: time.monotonic() - started_s,
                 more=more,
@@ -96,7 +96,7 @@ def profile(
             opened.close()
 
 
-def captures_alone(device: Device, spec: ModelSpec) -> bool:
+def meters_graphs(device: Device, spec: ModelSpec) -> bool:
     """Whether blocks of the model's eager steps are metered as captured graphs."""
     return spec.training.mode is Mode.EAGER and device.info.name.startswith("cuda")
 

@@ -30,13 +30,13 @@ _TRIED = 400
 _LONG = (-2, -1, 0, 1, 2)
 """How long empty boxes are, as powers of two: a slow one was four widths by forty."""
 
-Look = tuple[int, Point]
+Searched = tuple[int, Point]
 """A block to time: its kind, by its place, and its widths."""
 
 
-def look(
-    slow: Slow, others: Set[Look], domains: Sequence[Domain], draw: random.Random, edges: bool = True
-) -> Look | None:
+def next_search(
+    slow: Slow, others: Set[Searched], domains: Sequence[Domain], draw: random.Random, edges: bool = True
+) -> Searched | None:
     """The block to time next; None where no kind is slow, or nothing is left to look at.
 
     Args:
@@ -46,13 +46,13 @@ def look(
         draw: for what is looked at by chance.
         edges: whether edges of known boxes come first, where some are worth a look.
     """
-    known = {*others, *((kind, point) for kind, told in slow.told.items() for point in told)}
+    known = {*others, *((kind, point) for kind, seen in slow.ratios.items() for point in seen)}
     if edges:
         faces = [face for kind in slow.boxes for face in _faces(slow, kind, domains[kind])]
         for face in sorted(faces, key=lambda face: -face.share):
             if face.share > _SHARE and (asked := (face.kind, face.cut(domains[face.kind]))) not in known:
                 return asked
-    found: list[tuple[float, Look]] = []
+    found: list[tuple[float, Searched]] = []
     for kind in sorted(slow.boxes):
         seen = {point for other, point in known if other == kind}
         emptiest = _emptiest(slow, kind, seen, domains[kind], draw)
@@ -62,7 +62,7 @@ def look(
 
 def afar(slow: Slow, kind: int, domain: Domain, draw: random.Random, count: int) -> list[Point]:
     """Points of a slow kind that are far from all that is known of it, so many or fewer."""
-    return [point for _, point in _emptiest(slow, kind, slow.told[kind], domain, draw)[:count]]
+    return [point for _, point in _emptiest(slow, kind, slow.ratios[kind], domain, draw)[:count]]
 
 
 def _emptiest(
@@ -112,7 +112,7 @@ class _Face:
 
 def _faces(slow: Slow, kind: int, domain: Domain) -> Iterator[_Face]:
     """The sides of a kind's slow boxes."""
-    points = np.array([p for p in slow.told[kind] if all(width in r for width, r in zip(p, domain, strict=True))])
+    points = np.array([p for p in slow.ratios[kind] if all(width in r for width, r in zip(p, domain, strict=True))])
     if not len(points):
         return
     places = (points - [r.low for r in domain]) // [r.step for r in domain]

@@ -103,7 +103,7 @@ def evaluate(
         from ampere_energy.measurement.log import MeasurementLog
 
         can_run(device, wanted.usual)
-        asked = _asked(family_name, wanted.usual, models, seed, input, width_step, budget)
+        asked = _experiment(family_name, wanted.usual, models, seed, input, width_step, budget)
         with MeasurementLog(record / "campaign.jsonl").held(wait):
             sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
     else:
@@ -113,7 +113,7 @@ def evaluate(
         agreeing(learnt, wanted)
         whole = ref_of(family_name, input or _usual_input(family_name, learnt), "", learnt.training)
         try:
-            drawn = _drawn(whole, axes, learnt, models, seed, width_step)
+            drawn = _networks(whole, axes, learnt, models, seed, width_step)
             sets = [_tried(*drawn, learnt, level)]
         except CoverageError as error:
             raise CoverageError(error.what, f"run {covering_command(whole, axes, learnt, profile)}") from error
@@ -151,16 +151,16 @@ def _recorded(family_name: str, folder: Path, level: float) -> list[Trials]:
     return found
 
 
-def _asked(
+def _experiment(
     family_name: str, training: Training, models: int, seed: int, input: list[str] | None, width_step: int, budget: str
 ) -> Experiment:
     """The experiment to record."""
-    from ampere_energy.evaluation.experiment import drawn
+    from ampere_energy.evaluation.experiment import random_experiment
     from ampere_energy.model.families.catalogue import family as find_family
 
     ref_of(family_name, input, "", training)  # which refuses a bad input before anything is opened
     shape = numbers(input[0], "--input") if input else find_family(family_name).input
-    return drawn(
+    return random_experiment(
         family_name,
         shape,
         replace(training, batch=shape[0]),
@@ -210,7 +210,7 @@ def _usual_input(family_name: str, learnt: Profile) -> list[str]:
     return [",".join(map(str, (learnt.training.batch, *find_family(family_name).input[1:])))]
 
 
-def _drawn(
+def _networks(
     whole: ModelRef, axes: Sequence[Axis], learnt: Profile, models: int, seed: int, width_step: int
 ) -> tuple[list[ModelRef], list[ModelSpec] | None]:
     """Random members of a family, or of a factory over values of its arguments with their blocks, each once."""

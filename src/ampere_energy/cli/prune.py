@@ -126,7 +126,7 @@ def prune(
             prunable_of(ref, 1)  # what no profile could change is said instead
             raise
         ref, learnt = chosen.ref, chosen.profile
-        own = (chosen.about.family, chosen.about.widths)
+        own = (chosen.entry.family, chosen.entry.widths)
         same = [name for name, about in entries(profile).items() if (about.family, about.widths) == own]
         others += [load_bundled(profile, name) for name in same if name != chosen.name]
     else:

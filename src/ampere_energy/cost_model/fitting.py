@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from ampere_energy.cost_model.host_overhead import learn_host
-from ampere_energy.cost_model.hyperparameters import Hypers, Unknowns, own_context
+from ampere_energy.cost_model.hyperparameters import Hypers, Unknowns, own_coupling
 from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.kernels import (
     POWER,
@@ -30,10 +30,10 @@ from ampere_energy.cost_model.kernels import (
     correlation,
     with_switches,
 )
-from ampere_energy.cost_model.linearisation import Mode, Rows
+from ampere_energy.cost_model.linearisation import LogObservations, Mode
 from ampere_energy.cost_model.mean_fitting import means
 from ampere_energy.cost_model.observations import Observation, Subject
-from ampere_energy.cost_model.outliers import NOTHING, discounted, telling
+from ampere_energy.cost_model.outliers import NOTHING, believable, discounted
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.slow_regions import slow_blocks
 from ampere_energy.cost_model.threads import one_thread
@@ -70,10 +70,10 @@ def learn(
     time, energy = means(subjects, observations)
     observations = discounted(observations, time)
     if any(NOTHING in (o.time_error, o.energy_error) for o in observations):
-        time, energy = means(subjects, telling(observations))
+        time, energy = means(subjects, believable(observations))
     slow = slow_blocks(subjects, observations, time)
-    rows = Rows(subjects, _telling(observations, timings), time, energy, slow)
-    unknown = Unknowns(subjects, own_context(subjects, observations), cached)
+    rows = LogObservations(subjects, _subsample(observations, timings), time, energy, slow)
+    unknown = Unknowns(subjects, own_coupling(subjects, observations), cached)
     theta = unknown.pack(before) if before is not None else unknown.medians
     shares = np.zeros((len(rows.net), len(rows.atoms)))
     with one_thread():
@@ -101,7 +101,7 @@ def learn(
     )
 
 
-def _telling(observations: Sequence[Observation], most: int) -> list[Observation]:
+def _subsample(observations: Sequence[Observation], most: int) -> list[Observation]:
     """What the hyperparameters are learnt from: all, but of very many timings of blocks some."""
     timings = [i for i, o in enumerate(observations) if o.energy_j is None and len(o.blocks) == 1]
     if len(timings) <= most:
@@ -116,11 +116,11 @@ class Evidence:
     `shares` are those of blocks in sums there.
     """
 
-    def __init__(self, unknown: Unknowns, rows: Rows, theta: Array) -> None:
+    def __init__(self, unknown: Unknowns, rows: LogObservations, theta: Array) -> None:
         self.unknown, self.rows = unknown, rows
-        self.context = rows.context(rows, (0.0, 0.0), 0.0)
-        self.of_own = [rows.context(rows, only, 0.0) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
-        self.of_together = rows.context(rows, (0.0, 0.0), 1.0) - self.context
+        self.coupling = rows.coupling(rows, (0.0, 0.0), 0.0)
+        self.of_own = [rows.coupling(rows, only, 0.0) - self.coupling for only in ((1.0, 0.0), (0.0, 1.0))]
+        self.of_together = rows.coupling(rows, (0.0, 0.0), 1.0) - self.coupling
         at = unknown.unpack(theta)
         power = [with_switches(TIME, t, POWER, p) for t, p in zip(at.time, at.power, strict=True)]
         mode = Mode(rows, at.time, power, at.beside, at.follows)
@@ -130,7 +130,8 @@ class Evidence:
             for components, of in ((TIME, mode.shares), (POWER, mode.metered))
         ]
         self.more = [
-            csr_array(own.shares * rows.is_energy[:, None] * own.pair.a.follow(1.0)[None, :]) for own in self.parts[0]
+            csr_array(own.shares * rows.is_energy[:, None] * own.pair.a.power_sensitivity(1.0)[None, :])
+            for own in self.parts[0]
         ]
         self.switched = [csr_array(mode.metered[:, span]) for span in rows.spans]
 
@@ -146,7 +147,7 @@ class Evidence:
         """The value at θ, and its gradient."""
         rows, unknown = self.rows, self.unknown
         at = unknown.unpack(theta)
-        total = self.context + rows.noise(at.beside.scatter, at.steadier)
+        total = self.coupling + rows.noise(at.beside.scatter, at.steadier)
         contexts = [*zip(at.own, self.of_own, strict=True), (at.together, self.of_together)]
         for deviation, share in contexts:
             total += deviation**2 * share

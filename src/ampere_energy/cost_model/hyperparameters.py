@@ -10,7 +10,7 @@ import numpy as np
 from ampere_energy.cost_model.gaussian_process import LogNormal
 from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.kernels import POWER, TIME, Component, Hyper
-from ampere_energy.cost_model.linearisation import CONTEXT_OWN, CONTEXT_TIME, Unshared, scatter_of
+from ampere_energy.cost_model.linearisation import COUPLING_OWN, COUPLING_TIME, Unshared, scatter_of
 from ampere_energy.cost_model.observations import Observation, Subject, works_of
 from ampere_energy.cost_model.physical_mean import Array
 
@@ -22,7 +22,7 @@ CARRIED = LogNormal(0.3, 1.0)
 """Prior of how much of the noise of time the energy of the same measurement has."""
 
 
-TOGETHER = LogNormal(CONTEXT_TIME, 1.0)
+TOGETHER = LogNormal(COUPLING_TIME, 1.0)
 """Prior of what company costs all networks alike: next to nothing on a card …"""
 
 
@@ -50,7 +50,7 @@ right one, as measured; which of the two Inductor takes for a whole is a rule of
 """
 
 
-def own_context(subjects: Sequence[Subject], observations: Sequence[Observation]) -> tuple[LogNormal, LogNormal]:
+def own_coupling(subjects: Sequence[Subject], observations: Sequence[Observation]) -> tuple[LogNormal, LogNormal]:
     """Priors of how networks differ in what company costs them, in time and in power.
 
     In time they differ more, the more of it may be rearranged.
@@ -58,7 +58,7 @@ def own_context(subjects: Sequence[Subject], observations: Sequence[Observation]
     alone = [(o.time_s, subjects[o.blocks[0][0]].rearranged) for o in observations if len(o.blocks) == 1]
     total_s = sum(time_s for time_s, _ in alone)
     share = sum(time_s for time_s, moved in alone if moved) / total_s if alone else 0.0
-    return LogNormal(CONTEXT_OWN[0] + _REARRANGED * share, 1.0), LogNormal(CONTEXT_OWN[1], 1.0)
+    return LogNormal(COUPLING_OWN[0] + _REARRANGED * share, 1.0), LogNormal(COUPLING_OWN[1], 1.0)
 
 
 @dataclass(frozen=True)

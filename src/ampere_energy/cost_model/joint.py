@@ -30,7 +30,7 @@ import numpy as np
 from ampere_energy.cost_model.host_overhead import Host
 from ampere_energy.cost_model.kernels import POWER, TIME, Component, Hyper, with_switches
 from ampere_energy.cost_model.known_kinds import REACH, Band, KnownKind
-from ampere_energy.cost_model.linearisation import CONTEXT_OWN, CONTEXT_TIME, Unshared, scatter_of
+from ampere_energy.cost_model.linearisation import COUPLING_OWN, COUPLING_TIME, Unshared, scatter_of
 from ampere_energy.cost_model.observations import Net, Observation, Subject, works_of
 from ampere_energy.cost_model.physical_mean import Array, Mean, terms
 from ampere_energy.cost_model.posterior import CHUNK, Posterior, Prediction, distinct
@@ -69,9 +69,9 @@ class NetFit:
     noise: tuple[float, float]
     host: Host | None = None
     idle_w: float | None = None
-    own: tuple[float, float] = CONTEXT_OWN
+    own: tuple[float, float] = COUPLING_OWN
     carried: float = 0.0
-    together: float = later(CONTEXT_TIME)
+    together: float = later(COUPLING_TIME)
     steadier: float = later(1.0)
 
     def __post_init__(self) -> None:

@@ -159,7 +159,7 @@ class Sites:
         """The sites at some places."""
         return Sites(self.kinds[places], self.points[places], self.taps, self.slow[places])
 
-    def follow(self, rho: float) -> Array:
+    def power_sensitivity(self, rho: float) -> Array:
         """How power goes with the residual of time: that of slow blocks is no slip of the mean's, and tells nothing."""
         return np.where(self.slow, 0.0, rho)
 
@@ -169,7 +169,7 @@ class Sites:
         return np.log2(self.points) / OCTAVES
 
     @cached_property
-    def plain(self) -> Array:
+    def tiles(self) -> Array:
         """The widths, in units of a tile."""
         return self.points / TILE
 
@@ -200,7 +200,7 @@ def joined(parts: Sequence[Sites]) -> Sites:
 
 
 def tags_of(columns: Array) -> Array:
-    """Rows of up to four widths as single numbers: a float holds two of them exactly, a complex number four.
+    """LogObservations of up to four widths as single numbers: a float holds two of them exactly, a complex number four.
 
     Widths stay far below the radix.
     """
@@ -231,8 +231,8 @@ class Pair:
             octaves: [
                 (x[:, None] - y[None, :]) ** 2
                 for x, y in zip(
-                    (self.a.octaves if octaves else self.a.plain).T,
-                    (self.b.octaves if octaves else self.b.plain).T,
+                    (self.a.octaves if octaves else self.a.tiles).T,
+                    (self.b.octaves if octaves else self.b.tiles).T,
                     strict=True,
                 )
             ]
@@ -304,7 +304,7 @@ def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -
         if component.apart:
             value = value * np.equal(a.slow, b.slow)
         if component.length is not None and lengths:
-            x, y = (a.octaves, b.octaves) if component.octaves else (a.plain, b.plain)
+            x, y = (a.octaves, b.octaves) if component.octaves else (a.tiles, b.tiles)
             value = value * matern52((((x - y) / np.asarray(lengths)) ** 2).sum(1))
         total += value
     return total
@@ -328,7 +328,7 @@ def slope(components: Sequence[Component], hyper: Hyper, pair: Pair, weights: Ar
             x, y = (
                 (pair.a.octaves[:, axis], pair.b.octaves[:, axis])
                 if component.octaves
-                else (pair.a.plain[:, axis], pair.b.plain[:, axis])
+                else (pair.a.tiles[:, axis], pair.b.tiles[:, axis])
             )
             stretch = 1 / (pair.a.points[:, axis] * math.log(2) * OCTAVES) if component.octaves else 1 / TILE
             toward = (pull * (y[None, :] - x[:, None])).sum(1) / length**2

@@ -15,8 +15,8 @@ from ampere_energy.cost_model.physical_mean import Array, Mean
 from ampere_energy.cost_model.slow_regions import Slow
 from ampere_energy.errors import AmpereError
 
-CONTEXT_TIME, CONTEXT_POWER = 0.03, 0.01
-CONTEXT_OWN = (0.015, 0.015)
+COUPLING_TIME, COUPLING_POWER = 0.03, 0.01
+COUPLING_OWN = (0.015, 0.015)
 """Prior standard deviations of the context: whole networks of `data/h200-lab/blocks.json` against their blocks.
 
 Those parts of time's and of power's that are each network's own are learnt where several were measured; their values
@@ -36,13 +36,13 @@ class Unshared:
     steadier: float
 
 
-def scatter_of(noise: tuple[float, float], carried: float) -> Array:
+def scatter_of(noise: tuple[float, float], common: float) -> Array:
     """See `NetFit.scatter`."""
-    time, energy, shared = noise[0] ** 2, noise[1] ** 2, carried * noise[0] ** 2
-    return np.array([[time, shared], [shared, carried * shared + energy]])
+    time, energy, shared = noise[0] ** 2, noise[1] ** 2, common * noise[0] ** 2
+    return np.array([[time, shared], [shared, common * shared + energy]])
 
 
-class Rows:
+class LogObservations:
     """Observations as rows of logarithms over the distinct blocks they are made of: times first, then energies."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Rows:
         self._atom = np.array([a for _, a in entries])
         self._mean = np.where(self.is_energy[self.row], means[True][self._atom], means[False][self._atom])
         fed = np.array([1 if observations[n].apart else len(observations[n].blocks) for n in self.net])
-        self.company = (fed - 1) / fed
+        self.coupled = (fed - 1) / fed
         self.long = np.array([observations[n].long for n in self.net])
         identity = {net: i for i, net in enumerate(dict.fromkeys(o.blocks for o in observations))}
         self.identity = np.array([identity[observations[n].blocks] for n in self.net])
@@ -95,17 +95,17 @@ class Rows:
                 values[own] = mean.at(subject, points) * (1.0 if lift is None else lift.lift(subject, points))
         return values
 
-    def following(self, shares: Array, follows: Sequence[float]) -> Array:
+    def time_sensitivity(self, shares: Array, follows: Sequence[float]) -> Array:
         """How far each row's logarithm goes with its blocks' residuals of time; that of energy more or less."""
-        return shares * np.where(self.is_energy[:, None], 1 + self._follow(follows), 1.0)
+        return shares * np.where(self.is_energy[:, None], 1 + self._power_sensitivity(follows), 1.0)
 
-    def _follow(self, follows: Sequence[float]) -> Array:
+    def _power_sensitivity(self, follows: Sequence[float]) -> Array:
         """How power goes with the residual of time, for each atom: (atoms,)."""
-        return np.concatenate([sites.follow(rho) for rho, sites in zip(follows, self.sites, strict=True)])
+        return np.concatenate([sites.power_sensitivity(rho) for rho, sites in zip(follows, self.sites, strict=True)])
 
     def linearised(self, g: Array, p: Array, follows: Sequence[float]) -> tuple[Array, Array]:
         """Each row's shares ω of its blocks (rows, atoms), and what is left to explain, at residuals g and p."""
-        power = g * self._follow(follows) + p
+        power = g * self._power_sensitivity(follows) + p
         residual = g[self._atom] + np.where(self.is_energy[self.row], power[self._atom], 0.0)
         parts = self._mean * np.exp(residual)
         totals = self.base + np.bincount(self.row, parts, minlength=len(self.net))
@@ -115,7 +115,7 @@ class Rows:
         explained = np.bincount(self.row, shares * residual, minlength=len(self.net))
         return weights, self.log_values - np.log(totals) + explained
 
-    def context(self, other: Rows, own: tuple[float, float], together: float) -> Array:
+    def coupling(self, other: LogObservations, own: tuple[float, float], together: float) -> Array:
         """The covariance of the rows' contexts with another's.
 
         Args:
@@ -129,8 +129,8 @@ class Rows:
         mine, others = (np.array([names[r.observations[n].blocks] for n in r.net]) for r in (self, other))
         same = np.equal(mine[:, None], others[None, :])
         time = together**2 + own[0] ** 2 * same
-        power = (CONTEXT_POWER**2 + own[1] ** 2 * same) * (self.is_energy[:, None] & other.is_energy[None, :])
-        return np.asarray(self.company[:, None] * other.company[None, :] * (time + power))
+        power = (COUPLING_POWER**2 + own[1] ** 2 * same) * (self.is_energy[:, None] & other.is_energy[None, :])
+        return np.asarray(self.coupled[:, None] * other.coupled[None, :] * (time + power))
 
     def covariance(self, blocks: Sequence[Array], shares: Array) -> Array:
         """Σ ω K ωᵀ over the works, for covariances of each work's own blocks."""
@@ -148,7 +148,7 @@ class Rows:
 
     def unshared(self, beside: Unshared) -> Array:
         """The covariance of what rows have beside their blocks' residuals."""
-        return self.context(self, beside.own, beside.together) + self.noise(beside.scatter, beside.steadier)
+        return self.coupling(self, beside.own, beside.together) + self.noise(beside.scatter, beside.steadier)
 
 
 class Mode:
@@ -164,7 +164,7 @@ class Mode:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: LogObservations,
         time_hyper: Sequence[Hyper],
         power: Sequence[tuple[Sequence[Component], Hyper]],
         beside: Unshared,
@@ -186,7 +186,7 @@ class Mode:
         """One step toward the mode, of what some rows tell."""
         rows = self.rows
         every, targets = rows.linearised(g, p, self._follows)
-        shares, timed, targets = every[told], rows.following(every, self._follows)[told], targets[told]
+        shares, timed, targets = every[told], rows.time_sensitivity(every, self._follows)[told], targets[told]
         metered = shares * rows.is_energy[told, None]
         self.factor = _factor(rows.covariance(self._time, timed) + rows.covariance(self._power, metered) + known)
         self.alpha = cho_solve((self.factor, True), targets)

@@ -17,7 +17,7 @@ HOST = 0.1
 """How the pace of another host changes a step's energy, for the share of the time that the device waits for it."""
 
 
-def elsewhere(found: Estimate) -> Estimate:
+def on_another_card(found: Estimate) -> Estimate:
     """An estimate with an interval for another card of the make, in another machine."""
     more = math.hypot(CARD, HOST * (1 - found.busy))
     narrow = math.log(found.interval_j[1] / found.energy_j)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ampere_energy.errors import CoverageError
-from ampere_energy.estimation.another_card import elsewhere
+from ampere_energy.estimation.another_card import on_another_card
 from ampere_energy.estimation.bundle_choice import Choice, choose
 from ampere_energy.estimation.coverage import differing, differs, option
 from ampere_energy.estimation.estimate import estimate as by_profile
@@ -60,7 +60,7 @@ def usable(found: Estimate, *, another_card: bool) -> Estimate:
     """
     if found.energy_j <= 0:
         raise CoverageError(*found.doubts[0].split("; ", 1))
-    return elsewhere(found) if another_card else found
+    return on_another_card(found) if another_card else found
 
 
 def covering(bundle: str, spec: ModelSpec) -> Profile:

@@ -24,7 +24,7 @@ from ampere_energy.cost_model.traits import Reference, Traits, spread_out, trait
 from ampere_energy.cost_model.whole_step import Steps, issuing, whole
 from ampere_energy.errors import FileError, RequestError
 from ampere_energy.estimation.another_batch import rebatched
-from ampere_energy.estimation.unseen_kinds import Across, Guess
+from ampere_energy.estimation.unseen_kinds import Guess, UnseenKinds
 from ampere_energy.model.blocks import Block
 from ampere_energy.profiles.profile import Profile
 
@@ -78,7 +78,7 @@ def covariance_of_sums(a: Parts, b: Parts, cross: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Wanted:
     """A block of a model, and what a profile knows of it.
 
     Attributes:
@@ -96,7 +96,7 @@ def _traits(block: Block) -> Traits:
     return traits_of(block.kind, block.point)
 
 
-def approximated(asked: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> Approximation:
+def approximated(asked: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) -> Approximation:
     """One step of a model.
 
     Args:
@@ -113,13 +113,13 @@ def approximated(asked: Sequence[Asked], profile: Profile, nets: NetFit, batch: 
     return Approximation(step, block_std, math.sqrt(float(device.energy_var[0])))
 
 
-def _placed(known: Sequence[Asked]) -> tuple[list[int], list[Array]]:
+def _placed(known: Sequence[Wanted]) -> tuple[list[int], list[Array]]:
     """The subjects and widths of known blocks."""
     kinds = [one.place for one in known if one.place is not None]
     return kinds, [np.array([one.there.point], dtype=float) for one in known]
 
 
-def _known(known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> tuple[Prediction, Array]:
+def _known(known: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) -> tuple[Prediction, Array]:
     """What the device does for known blocks, and the standard deviations of the logarithms of their energies."""
     kinds, points = _placed(known)
     device, block_std = nets.predict(kinds, points), nets.block_std(kinds, points)
@@ -131,7 +131,7 @@ def _known(known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -
     return device, np.hypot(block_std, doubt)
 
 
-def _mixed(asked: Sequence[Asked], known: _Known, profile: Profile, nets: NetFit) -> Approximation:
+def _mixed(asked: Sequence[Wanted], known: _Known, profile: Profile, nets: NetFit) -> Approximation:
     """A model with blocks that are to be guessed."""
     references = _references(profile)
     guessed = np.array([one.place is None for one in asked])
@@ -183,10 +183,10 @@ def _costs(references: Sequence[Reference], nets: NetFit) -> tuple[Array, Array]
     return seconds, joules
 
 
-def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown: Sequence[Asked]) -> Guess:
+def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown: Sequence[Wanted]) -> Guess:
     names = [nets.subjects[reference.subject].id for reference in references]
     try:
-        across = Across(names, [reference.traits for reference in references], values)
+        across = UnseenKinds(names, [reference.traits for reference in references], values)
         guess = across.predict([one.own.kind.id for one in unknown], [_traits(one.own) for one in unknown])
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         raise FileError(f"the profile's kinds cannot be compared ({error})", "profile again") from error
@@ -212,7 +212,7 @@ class _Known:
     block_std: Array
 
     @classmethod
-    def of(cls, known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> _Known:
+    def of(cls, known: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) -> _Known:
         if not known:
             none = np.zeros(0)
             return cls(nets.time.base, nets.energy.base, 0.0, 0.0, 0.0, none, none, none)
@@ -231,7 +231,7 @@ class _Known:
         )
 
 
-def _host(asked: Sequence[Asked], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
+def _host(asked: Sequence[Wanted], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
     """Seconds the host takes to issue the step, and their standard deviation; none where nothing waits for it."""
     host = nets.host
     if host is None or nets.idle_w is None:
@@ -245,7 +245,7 @@ def _host(asked: Sequence[Asked], references: Sequence[Reference], nets: NetFit)
     told = [(name, traits) for name, traits in seen.items() if known.get(name, 0.0) > 0]
     if not missing or not told:
         return seconds, host.spread * seconds
-    across = Across([n for n, _ in told], [_issued(t) for _, t in told], np.array([known[n] for n, _ in told]))
+    across = UnseenKinds([n for n, _ in told], [_issued(t) for _, t in told], np.array([known[n] for n, _ in told]))
     traits = [_issued(_traits(block)) for block in missing]
     guess = across.predict([block.kind.structure for block in missing], traits)
     more = Parts(expectations(guess), guess.covariance)

@@ -17,7 +17,7 @@ from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.per_kind import KindFit, PerKind, Quantity
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.another_batch import bridged
-from ampere_energy.estimation.approximate import Asked, approximated
+from ampere_energy.estimation.approximate import Wanted, approximated
 from ampere_energy.estimation.coverage import refuse, same_training
 from ampere_energy.estimation.result import BlockEstimate, Estimate, Origin
 from ampere_energy.estimation.unexplained import outside
@@ -108,7 +108,7 @@ def _jointly(
     approximate: bool,
     there: ModelSpec | None,
 ) -> Estimate:
-    asked = _asked(spec, profile, nets, approximate, there)
+    asked = _wanted(spec, profile, nets, approximate, there)
     about = approximated(asked, profile, nets, spec.training.batch)
     found, deviations = about.step, about.block_std
     moved = spec.training.batch != profile.training.batch
@@ -149,18 +149,20 @@ def _jointly(
     )
 
 
-def _asked(spec: ModelSpec, profile: Profile, nets: NetFit, approximate: bool, there: ModelSpec | None) -> list[Asked]:
+def _wanted(
+    spec: ModelSpec, profile: Profile, nets: NetFit, approximate: bool, there: ModelSpec | None
+) -> list[Wanted]:
     """The model's blocks, each with what is known of it at the profile's batch."""
     batch, alike = profile.training.batch, there is None or len(there.blocks) == len(spec.blocks)
     if approximate and bridged(spec.training, profile.training) and (there is None or not alike):
-        return [Asked(block, block, None) for block in spec.blocks]
+        return [Wanted(block, block, None) for block in spec.blocks]
     if there is not None and not bridged(spec.training, profile.training):
         same_training(spec, profile)
     if not alike:
         raise CoverageError(f"{spec.name} is made of other blocks at batch {batch}", "profile this model")
     at = spec if there is None else there
     places = _places(at, profile, nets) if approximate else covered_jointly(at, profile, nets)
-    return [Asked(own, block, place) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)]
+    return [Wanted(own, block, place) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)]
 
 
 def _slower(nets: NetFit, kind: int, point: Point, time_s: float) -> float | None:

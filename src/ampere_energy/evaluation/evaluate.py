@@ -237,13 +237,13 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
     refined: NetFit | None = None
     predictions = _predicted(specs, profile, level)
     operators = by_operators(campaign, recorded.records(Part.OPERATORS, mode), [spec.blocks for spec in specs])
-    _add(predictions, "neuralpower", operators and [recorded.carried(Part.OPERATORS) * j for j in operators])
-    short = recorded.by_member(Part.SHORT, mode)
+    _add(predictions, "neuralpower", operators and [recorded.card_scale(Part.OPERATORS) * j for j in operators])
+    short = recorded.by_network(Part.SHORT, mode)
     ran = all(own and own[0].infeasible is None for own in short)
     _add(predictions, "run20", [own[0].energy_j for own in short] if ran else None)
     if paper := _by_paper(recorded, mode, profile):
         for found, spec in zip(predictions, specs, strict=True):
-            found["paper"] = _interval(spec, paper, level).scaled(recorded.carried(Part.PAPER))
+            found["paper"] = _interval(spec, paper, level).scaled(recorded.card_scale(Part.PAPER))
     if Part.REFINED in recorded.parts:
         members = dict(zip(asked.members, specs, strict=True))
         more = recorded.records(Part.REFINED, mode)
@@ -254,7 +254,7 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
         again = replace(profile, nets=refined)
         for found, spec in list(zip(predictions, specs, strict=True))[: asked.refine]:
             found["refined"] = _interval(spec, again, level)
-    measured = recorded.by_member(Part.MEMBERS, mode)
+    measured = recorded.by_network(Part.MEMBERS, mode)
     rounds = [tuple(m.energy_j for m in own if m.infeasible is None) for own in measured]
     trials = Trials(
         family=asked.family,

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from ampere_energy import files
 from ampere_energy.campaign.adaptive import Guided
-from ampere_energy.campaign.points import drawn as drawn_points
+from ampere_energy.campaign.points import random_points
 from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Rules, Status
 from ampere_energy.campaign.run import profile
@@ -135,7 +135,7 @@ def _parsed(ref: ModelRef) -> ModelSpec:
     return parse_ref(ref)
 
 
-def drawn(
+def random_experiment(
     name: str, input: tuple[int, ...], training: Training, *, models: int, seed: int, step: int, budget_s: float
 ) -> Experiment:
     """An experiment on random members of a family."""
@@ -311,7 +311,7 @@ def _corners(domain: Domain) -> list[Point]:
 
 def _between(domain: Domain) -> list[Point]:
     """Some other points."""
-    found = drawn_points(domain, _BETWEEN, random.Random(f"operators:{domain}"))
+    found = random_points(domain, _BETWEEN, random.Random(f"operators:{domain}"))
     return [point for point in found if point not in _corners(domain)]
 
 

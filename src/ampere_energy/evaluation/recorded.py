@@ -45,14 +45,14 @@ class Recorded:
         found = self.parts.get(part, [])
         if mode is self.experiment.training.mode:
             return found
-        captured = (as_captured(record) for record in found)
+        captured = (as_graph(record) for record in found)
         return [record for record in captured if record is not None]
 
-    def carried(self, part: Part) -> float:
+    def card_scale(self, part: Part) -> float:
         """Joules on the campaign's card for one on the card that a part was recorded on."""
-        return statistics.median(self.anchored(part)) if self.elsewhere(part) is not None else 1.0
+        return statistics.median(self.anchored(part)) if self.other_card(part) is not None else 1.0
 
-    def elsewhere(self, part: Part) -> DeviceInfo | None:
+    def other_card(self, part: Part) -> DeviceInfo | None:
         """The card that a part was recorded on, where it is not the campaign's."""
         found = next((record.device for record in self.parts.get(part, ())), None)
         return None if found == self.parts[Part.CAMPAIGN][0].device else found
@@ -63,7 +63,7 @@ class Recorded:
             {r.workload: r.energy_j for r in records if isinstance(r, Measurement) and r.windows}
             for records in (
                 self.parts[Part.CAMPAIGN],
-                [r for r in self.parts.get(Part.ANCHORS, ()) if r.device == self.elsewhere(part)],
+                [r for r in self.parts.get(Part.ANCHORS, ()) if r.device == self.other_card(part)],
             )
         )
         if not again.keys() & before.keys():
@@ -94,7 +94,7 @@ class Recorded:
             references=collect(campaign.scope.kinds, nets) if nets is not None else (),
         )  # fmt: skip
 
-    def by_member(self, part: Part, mode: Mode) -> list[list[Measurement]]:
+    def by_network(self, part: Part, mode: Mode) -> list[list[Measurement]]:
         """The measurements of each member, in the order they were made."""
         found = [r for r in self.records(part, mode) if isinstance(r, Measurement)]
         count = len(self.experiment.members)
@@ -125,7 +125,7 @@ def fitted(campaign: Guided, records: int, twin: NetFit | None = None, before: N
     return campaign.fit(before)
 
 
-def as_captured(record: Record) -> Record | None:
+def as_graph(record: Record) -> Record | None:
     """An eager record as one of the captured step; None where it was not captured."""
     if record.workload.training.mode is Mode.GRAPH:
         return record

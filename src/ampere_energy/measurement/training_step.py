@@ -94,7 +94,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode, *, captu
     if prepare is not None:
         prepare()
     found = Step(run, nn.ModuleList(part.module for part in parts), device, prepare)
-    return captured(found) if mode is Mode.GRAPH else found
+    return as_cuda_graph(found) if mode is Mode.GRAPH else found
 
 
 Forward = Callable[[list[Inputs]], list[Any]]
@@ -189,7 +189,7 @@ def _compiled(forward: Forward, phase: Phase) -> Forward:
     return torch.compile(forward)
 
 
-def captured(step: Step) -> Step:
+def as_cuda_graph(step: Step) -> Step:
     """The step as one CUDA graph: no launch costs, so its time and energy are the device's own.
 
     Raises:

@@ -216,6 +216,6 @@ def resized(spec: ModelSpec, widths: Sequence[int]) -> ModelSpec:
     return replace(spec, blocks=blocks, widths=tuple(widths))
 
 
-def member(spec: ModelSpec, widths: Sequence[int]) -> Variant:
+def whole_network(spec: ModelSpec, widths: Sequence[int]) -> Variant:
     """A whole member of the family of a chain."""
     return Variant(resized(spec, widths).blocks)

@@ -87,7 +87,7 @@ class Profile:
             )
         return self.nets
 
-    def plain(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """What a file of it holds."""
         return {"schema": SCHEMA, "profile": encode(self)}
 
@@ -98,7 +98,7 @@ class Profile:
     def check(self, path: Path) -> bytes:
         """What a file of it has, where `load` will take that; else nothing should be saved, and this is an error."""
         try:
-            data = (json.dumps(self.plain(), allow_nan=False, indent=1) + "\n").encode()
+            data = (json.dumps(self.record(), allow_nan=False, indent=1) + "\n").encode()
             loads(data, path)
         except (FileError, ValueError) as error:
             why = error.what if isinstance(error, FileError) else f"profile {path} is not JSON: {error}"

@@ -125,7 +125,7 @@ def estimate_json(
     if within_j is not None:
         record["within"] = {"budget_j": within_j.value, "p_fits": estimate.probability_within(within_j.value)}
     if bundled is not None:
-        record["bundled"] = {"profile": bundled.name, "interval_for": f"another {bundled.about.device}"}
+        record["bundled"] = {"profile": bundled.name, "interval_for": f"another {bundled.entry.device}"}
     if refined is not None:
         record["refined"] = {
             "measurements": refined.measurements,

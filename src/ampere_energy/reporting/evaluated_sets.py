@@ -33,7 +33,7 @@ _TOLD = (
 
 
 @dataclass(frozen=True)
-class Member:
+class EvaluatedNetwork:
     """One member, and what each method that tried predicted of it."""
 
     name: str
@@ -63,7 +63,7 @@ class EvaluatedSet:
     level: float
     floor: float | None
     scores: Mapping[str, Mapping[str, float]]
-    members: tuple[Member, ...]
+    members: tuple[EvaluatedNetwork, ...]
 
 
 def is_evaluation(path: Path) -> bool:
@@ -106,7 +106,7 @@ def _set(record: Any, where: str) -> EvaluatedSet:
         _number(record.get("level", 0.9), f"{where}.level"),
         None if floor is None else _number(floor, f"{where}.floor"),
         scores,
-        tuple(_member(member, f"{where}.members[{i}]") for i, member in enumerate(members)),
+        tuple(_network(member, f"{where}.members[{i}]") for i, member in enumerate(members)),
     )
 
 
@@ -130,7 +130,7 @@ def _of_trial(trial: Any, method: str) -> Any:
     return {**trial, "predictions": {method: guess}}
 
 
-def _member(record: Any, where: str) -> Member:
+def _network(record: Any, where: str) -> EvaluatedNetwork:
     _check(isinstance(record, dict) and isinstance(record.get("predictions"), dict), where, "no predictions")
     widths, arguments = record.get("widths", ()), record.get("arguments")
     name = ",".join(map(str, widths)) if isinstance(widths, list) else str(widths)
@@ -138,7 +138,7 @@ def _member(record: Any, where: str) -> Member:
     measured_j = _number(record.get("measured_j"), f"{where}.measured_j")
     _check(measured_j > 0, where, f"a measured energy of {measured_j:g} J")
     guesses = {method: _guess(guess, f"{where}.{method}") for method, guess in record["predictions"].items()}
-    return Member(name, measured_j, guesses)
+    return EvaluatedNetwork(name, measured_j, guesses)
 
 
 def _guess(record: Any, where: str) -> Prediction:

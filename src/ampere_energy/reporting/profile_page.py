@@ -34,17 +34,17 @@ def profile_page(profile: Profile) -> str:
     body = f"<h1>Profile of {escape(title)}</h1>"
     body += f'<p><span class="badge">{escape(profile.meter.provenance.value)}</span> '
     body += f"{escape(source(profile.meter))}</p>"
-    body += facts(_about(profile))
+    body += facts(_facts(profile))
     body += f"<h2>How precise it is</h2>{_precision(profile)}<h2>Where the joules go</h2>"
     body += _parts(largest_step(profile))
-    body += "<h2>Kinds</h2>" + table(_HEADS, [_row(k, b) for k, b in zip(kinds, at_largest, strict=True)])
+    body += "<h2>Kinds</h2>" + table(_HEADS, [_cells(k, b) for k, b in zip(kinds, at_largest, strict=True)])
     if len(kinds) > _MOST_DRAWN:
         body += f'<p class="dim">Drawn are the {_MOST_DRAWN} that cost most, where they have widths.</p>'
     body += f'<div class="cards">{"".join(_curve(kind) + _surface(kind) for kind in drawn)}</div>'
     return document(f"AMPERE: profile of {title}", body)
 
 
-def _about(profile: Profile) -> list[tuple[str, str]]:
+def _facts(profile: Profile) -> list[tuple[str, str]]:
     return [
         ("device", str(profile.device)),
         ("training", str(profile.training)),
@@ -88,7 +88,7 @@ def _parts(step: Step) -> str:
     return f"<p>{escape(told)}</p>{card(figure)}"
 
 
-def _row(kind: KnownKind, band: Band) -> list[Value]:
+def _cells(kind: KnownKind, band: Band) -> list[Value]:
     low, energy, high = (float(values[0]) for values in (band.low_j, band.energy_j, band.high_j))
     reach = kind.reach()
     return [

@@ -14,13 +14,13 @@ from rich.text import Text
 from ampere_energy.errors import FileError
 from ampere_energy.measurement.records import DeviceInfo
 from ampere_energy.model.training import Training
-from ampere_energy.profiles.bundles.catalogue import About
+from ampere_energy.profiles.bundles.catalogue import BundleEntry
 from ampere_energy.profiles.file import Heading
 from ampere_energy.serialization import encode
 from ampere_energy.units import percent
 
 Saved = Sequence[tuple[Path, Heading | FileError]]
-Bundled = Mapping[str, Mapping[str, About]]
+Bundled = Mapping[str, Mapping[str, BundleEntry]]
 
 
 def profiles_table(saved: Saved, bundled: Bundled) -> RenderableType:
@@ -40,10 +40,10 @@ def profiles_table(saved: Saved, bundled: Bundled) -> RenderableType:
     return Group(Text("yours"), own, *shipped, Text(fared, style="dim"))
 
 
-def _shipped(bundle: str, profiles: Iterable[About]) -> Iterator[RenderableType]:
+def _shipped(bundle: str, profiles: Iterable[BundleEntry]) -> Iterator[RenderableType]:
     """A bundle's profiles: a table for each device and driver, optimizer and precision that they were made with."""
 
-    def made(about: About) -> tuple[str, str, str, str]:
+    def made(entry: BundleEntry) -> tuple[str, str, str, str]:
         return about.device, about.driver, about.optimizer, about.precision
 
     for (device, driver, *settings), own in groupby(sorted(profiles, key=made), key=made):

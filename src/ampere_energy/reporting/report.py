@@ -8,7 +8,7 @@ from typing import Any
 
 from ampere_energy.reporting import plot
 from ampere_energy.reporting.axes import Axis
-from ampere_energy.reporting.evaluated_sets import SCORES, EvaluatedSet, Member, sets_of
+from ampere_energy.reporting.evaluated_sets import SCORES, EvaluatedNetwork, EvaluatedSet, sets_of
 from ampere_energy.reporting.page import Value, card, document, facts, table
 from ampere_energy.reporting.plot import Mark, Series
 from ampere_energy.units import interval, percent, si
@@ -72,14 +72,14 @@ def _section(one: EvaluatedSet, tints: Mapping[str, int], titled: bool) -> str:
     if not methods:
         return body
     body += f'<div class="cards">{_scatter(one, methods, tints)}{_shares(one, methods, tints)}</div>'
-    return body + _errors(one, methods, tints) + _members(one, methods)
+    return body + _errors(one, methods, tints) + _networks(one, methods)
 
 
-def _guessed(members: Sequence[Member]) -> list[str]:
+def _guessed(members: Sequence[EvaluatedNetwork]) -> list[str]:
     return list(dict.fromkeys(method for member in members for method in member.guesses))
 
 
-def _with(one: EvaluatedSet, method: str) -> list[tuple[int, Member]]:
+def _with(one: EvaluatedSet, method: str) -> list[tuple[int, EvaluatedNetwork]]:
     return [(place, member) for place, member in enumerate(one.members) if method in member.guesses]
 
 
@@ -136,7 +136,7 @@ def _errors(one: EvaluatedSet, methods: Sequence[str], tints: Mapping[str, int])
     return card(plot.bars(f"Errors by member{more}", names, series, Axis("error, positive where too high", "%")))
 
 
-def _members(one: EvaluatedSet, methods: Sequence[str]) -> str:
+def _networks(one: EvaluatedSet, methods: Sequence[str]) -> str:
     rows, series = [], []
     for method in methods:
         for _, member in _with(one, method):

@@ -30,7 +30,7 @@ _CANCEL = 1.2
 def spec_table(spec: ModelSpec) -> RenderableType:
     """`ampere parse`."""
     title = f"{spec.name}: blocks {len(spec.blocks)}, kinds {len(spec.kinds)}, batch {spec.training.batch}"
-    table = plain_table("block", "role", "layers", "widths", "kind", title=title, footer=True)
+    table = bare_table("block", "role", "layers", "widths", "kind", title=title, footer=True)
     for name, total in (
         ("parameters", f"{sum(b.parameters for b in spec.blocks):,}"),
         ("training", si(sum(b.training_flops for b in spec.blocks), "FLOP")),
@@ -80,7 +80,7 @@ def profile_table(profile: Profile) -> RenderableType:
 
 def _kinds(profile: Profile, title: str) -> tuple[Table, str]:
     """What the paper's method learnt, and what to know about it."""
-    table = plain_table("role", "layers", title=title)
+    table = bare_table("role", "layers", title=title)
     for name in ("widths", "points", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
     for fit in profile.kinds:
@@ -96,7 +96,7 @@ def _kinds(profile: Profile, title: str) -> tuple[Table, str]:
 
 def _subjects(nets: NetFit, title: str) -> tuple[Table, str]:
     """What was learnt jointly, and how well."""
-    table = plain_table("layers", title=title)
+    table = bare_table("layers", title=title)
     for name in ("widths", "metered", "timed", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
     for kind in nets.known_kinds():
@@ -120,8 +120,8 @@ def estimate_table(
 ) -> RenderableType:
     """`ampere estimate`; an estimate from a bundle is for another device than the profiled one."""
     low, high = estimate.interval_j
-    where = "" if bundled is None else f", on another {bundled.about.device} than the profiled one"
-    table = plain_table(
+    where = "" if bundled is None else f", on another {bundled.entry.device} than the profiled one"
+    table = bare_table(
         "block", "kind", title=f"{estimate.model}: {_steps(estimate.iterations)} on {estimate.device.name}"
     )
     for name in ("energy", "± std", "time"):
@@ -217,15 +217,15 @@ def measurement_table(measurement: Measurement, model: str, iterations: int) -> 
 
 def evaluation_table(sets: Sequence[Trials]) -> RenderableType:
     """`ampere evaluate`: predicted and measured side by side, and how every method did."""
-    return Group(*(part for trials in sets for part in (_members(trials), _scores(trials), _told(trials))))
+    return Group(*(part for trials in sets for part in (_networks(trials), _scores(trials), _caption(trials))))
 
 
-def _members(trials: Trials) -> Table:
+def _networks(trials: Trials) -> Table:
     widths = "aligned widths" if trials.aligned else "any widths"
     about = f"{trials.training.mode}, batch {trials.training.batch}, {widths}"
     about += f" ({trials.recorded})" if trials.recorded else ""
     called = "arguments" if trials.names else "widths"
-    table = plain_table(called, title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
+    table = bare_table(called, title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
     found = trials.meter.provenance.value
     for name in ("predicted", interval(trials.level), found, "error", "inside"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -245,7 +245,7 @@ def _members(trials: Trials) -> Table:
 
 
 def _scores(trials: Trials) -> Table:
-    table = plain_table("method")
+    table = bare_table("method")
     for name in ("mean error", "bias", "9 of 10 within", "rank", "inside", "members"):
         table.add_column(name, justify="right", no_wrap=True)
     for method in trials.methods:
@@ -262,7 +262,7 @@ def _scores(trials: Trials) -> Table:
     return table
 
 
-def _told(trials: Trials) -> Text:
+def _caption(trials: Trials) -> Text:
     rank = "" if trials.repeat_rank is None else f" (two rounds rank alike: {trials.repeat_rank:.3f})"
     taken = "" if trials.profile_j is None else f" and about {si(trials.profile_j, 'J')}"
     return Text(
@@ -311,7 +311,7 @@ def _unattributed(operations: Sequence[str]) -> Text:
     return Text(f"not attributed to any block, and not counted: {'; '.join(operations)}", style="yellow")
 
 
-def plain_table(*columns: str, title: str | None = None, footer: bool = False) -> Table:
+def bare_table(*columns: str, title: str | None = None, footer: bool = False) -> Table:
     """A table without lines, and its first columns."""
     heading = Text(title) if title is not None else None  # a name is no markup
     table = Table(title=heading, title_justify="left", title_style="bold", show_footer=footer, box=None, padding=(0, 1))

@@ -29,12 +29,12 @@ def test_paths_may_end_on_a_bound() -> None:
     learnt = load_bundled("nvidia-h200", "cnn5-128x3x64x64-graph-aligned")
     ranges = [WidthRange(8, 8 * n, 8) for n in (2, 4, 4, 4)]
     space = space_of("cnn5", [learnt], ranges=ranges, example=model_ref("cnn5", input=(1, 3, 64, 64)))
-    smallest = float(space.estimate([next(iter(space.members()))]).energy_j[0])
+    smallest = float(space.estimate([next(iter(space.networks()))]).energy_j[0])
     assert descend(space, budget_j=1.01 * smallest).member.energy_j <= 1.01 * smallest
 
 
 def test_it_finds_nearly_the_best_of_all_members(card: Space) -> None:
-    refs, parameters = list(card.members()), proxy(card, "params")
+    refs, parameters = list(card.networks()), proxy(card, "params")
     energies, scores = card.estimate(refs).energy_j, np.array([parameters(ref) for ref in refs])
     ended = descend(card, budget_j=1.0)
     found, place = ended.member, refs.index(ended.member.ref)
@@ -85,7 +85,7 @@ def test_arguments_of_a_factory_are_descended_in_every_structure(
     factory: str, varied: Profile, axes: tuple[Axis, ...]
 ) -> None:
     space = space_of(factory, [varied], axes=axes)
-    refs, parameters = list(space.members()), proxy(space, "params")
+    refs, parameters = list(space.networks()), proxy(space, "params")
     energies, scores = space.estimate(refs).energy_j, np.array([parameters(ref) for ref in refs])
     budget_j = float(np.median(energies))
     ended = descend(space, budget_j=budget_j)

@@ -38,7 +38,7 @@ def test_costs_are_of_a_step_of_the_largest_batch(small: Profile, large: Profile
 def test_a_space_is_what_all_profiles_cover(small: Profile) -> None:
     space = space_of("lenet5", [small], step=4)
     assert [str(r) for r in space.ranges] == ["4–4", "4–16 step 4", "4–120 step 4", "4–84 step 4"]
-    assert space.size == 1 * 4 * 30 * 21 == len({ref.widths for ref in space.members()})
+    assert space.size == 1 * 4 * 30 * 21 == len({ref.widths for ref in space.networks()})
     assert space.names == ("width1", "width2", "width3", "width4")
 
 
@@ -85,7 +85,7 @@ def test_a_factorys_arguments_are_called_by_their_names_and_those_of_structures_
 ) -> None:
     space = space_of(factory, [varied], axes=axes)
     assert (space.names, space.counts, space.samples) == (("depth", "kernel", "width", "hidden"), 2, 4)
-    assert space.size == 3 * 2 * 4 * 4 == len(set(space.members()))
+    assert space.size == 3 * 2 * 4 * 4 == len(set(space.networks()))
     assert [ref.arguments for ref in space.ends()] == [
         "depth=1,kernel=3,width=8,hidden=4",
         "depth=4,kernel=5,width=32,hidden=16",
@@ -113,13 +113,13 @@ def test_values_that_are_not_evenly_spaced_are_the_only_ones_suggested(factory: 
     space = space_of(factory, [varied], axes=[Axis(*one) for one in values.items()])
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     chosen = {space.suggest(study.ask()).widths for _ in range(60)}
-    assert chosen == {ref.widths for ref in space.members()}
+    assert chosen == {ref.widths for ref in space.networks()}
 
 
 def test_arguments_may_make_structures_alone(factory: str, varied: Profile) -> None:
     space = space_of(factory, [varied], axes=[Axis("depth", (1, 3)), Axis("kernel", (3, 5))])
     assert space.counts == 2
-    refs = list(space.members())
+    refs = list(space.networks())
     alone = [estimate(parse_ref(ref), varied).energy_j for ref in refs]
     assert space.estimate(refs).energy_j == pytest.approx(alone)
     with pytest.raises(CoverageError, match="conv2d 7"):

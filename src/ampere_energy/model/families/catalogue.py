@@ -72,10 +72,10 @@ class Family:
 
     def sample(self, count: int, seed: int) -> list[Widths]:
         """Random members, all different, the same for the same seed."""
-        return drawn(self.name, [range(r.low, r.high + 1, r.step) for r in self.ranges], count, seed)
+        return random_choices(self.name, [range(r.low, r.high + 1, r.step) for r in self.ranges], count, seed)
 
 
-def drawn(name: str, choices: Sequence[Sequence[int]], count: int, seed: int) -> list[Widths]:
+def random_choices(name: str, choices: Sequence[Sequence[int]], count: int, seed: int) -> list[Widths]:
     """Random choices, all different, the same for the same name and seed."""
     generator, total = random.Random(f"{name}:{seed}"), math.prod(map(len, choices))
     if count > total:

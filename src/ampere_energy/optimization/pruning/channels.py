@@ -161,7 +161,7 @@ def channels_of(
     if _known(spec, profile):
         return space
     if ref is not None and ref.widths:
-        of_family = _member_space(ref, space)
+        of_family = _space_of_widths(ref, space)
         if of_family is not None and _known(of_family.spec, profile):
             return of_family
     missing = [b for b in spec.blocks if nets.find(b.kind.id) is None]
@@ -209,7 +209,7 @@ def _known(spec: ModelSpec, profile: Profile) -> bool:
     return True
 
 
-def _member_space(ref: ModelRef, space: Channels) -> Channels | None:
+def _space_of_widths(ref: ModelRef, space: Channels) -> Channels | None:
     """The space of a family's or factory's own widths; None where a group that follows them cannot go by itself."""
     spec, found = parse_ref(ref), space.groups
     varied = {width for followed in spec.follows for width, _ in followed}

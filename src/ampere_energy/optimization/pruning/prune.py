@@ -53,7 +53,7 @@ def prune(
     objective: Callable[[nn.Module], float] | None = None,
     samples: int = 8,
     seed: int = 0,
-    observe: Callable[[str], None] = lambda told: None,
+    observe: Callable[[str], None] = lambda message: None,
 ) -> Pruned:
     """Prunes a model until a training step costs what a budget allows, on the profiled device.
 

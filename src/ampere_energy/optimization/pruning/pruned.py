@@ -208,7 +208,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
         raise FileError(f"{path} holds no weights of this model ({error})", "save them by its state_dict()") from error
 
 
-def verified(pruned: Pruned, device: Device, observe: Callable[[str], None] = lambda told: None) -> Pruned:
+def verified(pruned: Pruned, device: Device, observe: Callable[[str], None] = lambda message: None) -> Pruned:
     """The same, with a step of the original and one of the pruned model measured on a device."""
     before = measured(pruned.original, "the original", device, observe)
     return replace(pruned, measured=(before, measured(pruned.ref, "the pruned model", device, observe)))

@@ -38,7 +38,7 @@ def by_chance(
     draw = np.random.default_rng(seed)
     found: dict[tuple[int, ...], Choice] = {}
     for _ in range(_DRAWS):
-        choice = drawn(limit, ladders, cost, draw)
+        choice = random_choice(limit, ladders, cost, draw)
         if choice is not None:
             found.setdefault(choice.widths, choice)
         if len(found) == samples:
@@ -69,7 +69,9 @@ def _short_training(model: nn.Module, inputs: Inputs, seed: int) -> float:
     return -float(loss.detach())
 
 
-def drawn(limit: float, ladders: Ladders, cost: Cost, draw: np.random.Generator, tries: int = 64) -> Choice | None:
+def random_choice(
+    limit: float, ladders: Ladders, cost: Cost, draw: np.random.Generator, tries: int = 64
+) -> Choice | None:
     """Widths by chance that meet a limit: random shares, all scaled until they just fit; None where they never do."""
     shares = draw.uniform(0.1, 1.0, len(ladders))
     own = np.array([ladder[0] for ladder in ladders], dtype=float)

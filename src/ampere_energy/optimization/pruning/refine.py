@@ -29,7 +29,7 @@ def refined(
     *,
     rounds: int = 6,
     keep: Callable[[Measurement, Sequence[Block]], None] = lambda measurement, blocks: None,
-    observe: Callable[[str], None] = lambda told: None,
+    observe: Callable[[str], None] = lambda message: None,
 ) -> tuple[Pruned, Profile]:
     """A model whose measured energy is inside the budget and close to it, and what the profile became.
 

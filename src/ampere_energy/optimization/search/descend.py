@@ -22,7 +22,7 @@ from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.errors import RequestError
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
-from ampere_energy.optimization.search.search import Member, Score, label_of, proxy, scored
+from ampere_energy.optimization.search.search import FoundNetwork, Score, label_of, proxy, scored
 from ampere_energy.optimization.search.space import Space
 
 STARTS = 16
@@ -48,7 +48,7 @@ class Descent:
         asked: how many members were scored.
     """
 
-    member: Member
+    member: FoundNetwork
     continuous: tuple[float, ...]
     continuous_j: float
     asked: int
@@ -111,7 +111,7 @@ def descend(
     ref = problem.ref(widths)
     cost = space.estimate([ref])
     return Descent(
-        Member(
+        FoundNetwork(
             ref,
             asked(ref),
             float(cost.energy_j[0]),

@@ -41,7 +41,7 @@ _DIRECTIONS = ("maximize", "minimize", "minimize")
 
 
 @dataclass(frozen=True)
-class Member:
+class FoundNetwork:
     """A member with its score, and its cost over the space's samples."""
 
     ref: ModelRef
@@ -64,7 +64,7 @@ class Found:
     """
 
     study: Study
-    front: tuple[Member, ...]
+    front: tuple[FoundNetwork, ...]
     space: Space
     objective: str
     trials: int
@@ -118,7 +118,7 @@ def search(
         scores = {_ref(space, trial): trial.values[0] for trial in before if trial.values}
         at_once = 1 if trials <= FEW else POPULATION
         if space.size <= trials:
-            left = [ref for ref in space.members() if ref not in scores]
+            left = [ref for ref in space.networks() if ref not in scores]
             trials = len(left)
         else:
             left = [ref for ref in space.ends() if ref not in scores][:trials]
@@ -189,7 +189,7 @@ def scored(score: Score, ref: ModelRef, label: str) -> float:
         raise ModelError(f"{label} raised {type(error).__name__} for {ref}: {error}", "call it by itself") from error
 
 
-def _front(space: Space, trials: Sequence[FrozenTrial]) -> tuple[Member, ...]:
+def _front(space: Space, trials: Sequence[FrozenTrial]) -> tuple[FoundNetwork, ...]:
     if not trials:
         return ()
     values = np.array([trial.values for trial in trials])
@@ -197,7 +197,7 @@ def _front(space: Space, trials: Sequence[FrozenTrial]) -> tuple[Member, ...]:
     refs = [_ref(space, trials[place]) for place in places]
     costs = space.estimate(refs)
     return tuple(
-        Member(
+        FoundNetwork(
             ref,
             float(values[place, 0]),
             float(values[place, 1]),

@@ -22,7 +22,7 @@ from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.many import Candidates, estimate_many
 from ampere_energy.model.blocks import ModelSpec
-from ampere_energy.model.families.catalogue import FAMILIES, drawn
+from ampere_energy.model.families.catalogue import FAMILIES, random_choices
 from ampere_energy.model.kinds import AnyKind, Point
 from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef, model_ref
@@ -104,7 +104,7 @@ class Space:
         setting = self.settings[training] if training else next(iter(self.settings.values()))
         return replace(setting.ref, widths=tuple(widths))
 
-    def members(self) -> Iterator[ModelRef]:
+    def networks(self) -> Iterator[ModelRef]:
         """All there are."""
         for training in self.settings:
             for widths in itertools.product(*(axis.values for axis in self.axes)):
@@ -113,7 +113,7 @@ class Space:
     def sample(self, count: int, seed: int) -> list[ModelRef]:
         """Random members in the first setting, all different, the same for the same seed."""
         choices = [axis.values for axis in self.axes]
-        return [self.ref(widths) for widths in drawn(self.source, choices, count, seed)]
+        return [self.ref(widths) for widths in random_choices(self.source, choices, count, seed)]
 
     def ends(self) -> list[ModelRef]:
         """The smallest and the largest, in every setting."""
@@ -245,7 +245,7 @@ def _of_arguments(
     settings: dict[Training, Setting] = {}
     found = set()
     for profile in profiles:
-        ref = _member(source, (), profile.training, example)
+        ref = _network(source, (), profile.training, example)
         built = varied(ref, axes, read)
         names, largest = tuple(axis.name for axis in built.axes), tuple(axis.values[-1] for axis in built.axes)
         settings[ref.training] = Setting(replace(ref, names=names, widths=largest), profile, built.specs)
@@ -265,7 +265,7 @@ def _of_widths(
     allowed = tuple(ranges) or (known.aligned(step).ranges if known else ())
     settings: dict[Training, Setting] = {}
     for profile in profiles:
-        ref = _member(source, tuple(r.high for r in allowed), profile.training, example)
+        ref = _network(source, tuple(r.high for r in allowed), profile.training, example)
         specs = {
             layers: read(replace(ref, widths=(*layers, *ref.widths[counts:])))
             for layers in itertools.product(*map(_values, allowed[:counts]))
@@ -292,7 +292,7 @@ def _suggested(trial: Trial, axis: Axis) -> int:
     return int(trial.suggest_categorical(axis.name, axis.values))
 
 
-def _member(source: str, widths: tuple[int, ...], training: Training, example: ModelRef | None) -> ModelRef:
+def _network(source: str, widths: tuple[int, ...], training: Training, example: ModelRef | None) -> ModelRef:
     """A member at a profile's batch."""
     known = FAMILIES.get(source)
     input = example.input if example is not None else known.input if known else ()

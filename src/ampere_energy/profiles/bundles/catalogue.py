@@ -1,6 +1,6 @@
 """Bundles: folders of compressed profiles beside this file, each with an `about.json` that can be read without torch.
 
-nvidia-h200/about.json            an `About` for each profile, by its name
+nvidia-h200/about.json            an `BundleEntry` for each profile, by its name
 nvidia-h200/cnn5-eager.json.gz    the profile itself
 """
 
@@ -40,7 +40,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class About:
+class BundleEntry:
     """What a bundled profile was made of.
 
     Attributes:
@@ -86,11 +86,11 @@ def bundles() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in ROOT.glob("*/about.json")))
 
 
-def entries(bundle: str) -> dict[str, About]:
+def entries(bundle: str) -> dict[str, BundleEntry]:
     """What is in a bundle, by name."""
     path = ROOT / bundle / "about.json"
     found = parse_json(files.read(path, "bundle", _AGAIN), str(path), _AGAIN)
-    return {name: decode(About, about, f"{path}: {name}", _AGAIN) for name, about in found.items()}
+    return {name: decode(BundleEntry, about, f"{path}: {name}", _AGAIN) for name, about in found.items()}
 
 
 def load_bundled(bundle: str, name: str) -> Profile:
