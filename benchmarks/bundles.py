@@ -121,7 +121,7 @@ def families(folder: Path, names: Container[str] | None = None) -> None:
             found = score(trials, "ampere")
             assert found.coverage is not None
             widths = Widths.ALIGNED if trials.aligned else Widths.ANY
-            fared = Accuracy(len(trials.members), found.mape, found.coverage)
+            fared = Accuracy(len(trials.networks), found.mape, found.coverage)
             bundle(profile, described(profile, planned.input, widths, fared), folder)
 
 

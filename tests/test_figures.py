@@ -48,7 +48,7 @@ def test_every_figure_whose_data_is_recorded_is_drawn(data: Path) -> None:
     }  # fmt: skip
     assert all(text.startswith("<svg") for text in made.values())
     (trials,) = rescore(load(data / "cnn5-any"))
-    for member in trials.members:
+    for member in trials.networks:
         predicted = member.predictions["ampere"].energy_j
         assert f'data-x="{member.measured_j:.6g}" data-y="{predicted:.6g}"' in made["cpu-7-against.svg"]
     assert f'data-y="{100 * score(trials, "flops").mape:.6g}"' in made["cpu-8-errors.svg"]

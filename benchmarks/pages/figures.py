@@ -191,7 +191,7 @@ def resnet(folder: Path, mode: Mode = Mode.GRAPH) -> str:
     trials = _in(folder, next(name for name in _RESNETS if _kept(folder, name)), mode)
     methods = [m for m in ("ampere", "flops", "flops_affine") if m in trials.methods]
     series = [
-        Series(method, [Mark(100 * abs(m.error(method)), 0.0) for m in trials.members], tint=tint)
+        Series(method, [Mark(100 * abs(m.error(method)), 0.0) for m in trials.networks], tint=tint)
         for tint, method in enumerate(methods)
     ]
     widths = "aligned" if trials.aligned else "arbitrary"

@@ -15,7 +15,7 @@ from ampere_energy.errors import CoverageError
 from ampere_energy.estimation.another_card import on_another_card
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.result import Estimate
-from ampere_energy.evaluation.evaluate import Member, Prediction, Score, Trials, rescore, score
+from ampere_energy.evaluation.evaluate import Prediction, Score, Trial, Trials, rescore, score
 from ampere_energy.evaluation.recorded import Recorded, load
 from ampere_energy.profiles.bundles.catalogue import BundleEntry, Widths, entries, load_bundled
 from benchmarks.hardware.families import packed
@@ -46,7 +46,7 @@ def _row(place: str, name: str, about: BundleEntry, recorded: Recorded, trials: 
         return None
     specs = {spec.widths: spec for spec in recorded.experiment.specs(trials.training.mode)}
     try:
-        estimates = [estimate(specs[member.widths], profile) for member in trials.members]
+        estimates = [estimate(specs[member.widths], profile) for member in trials.networks]
     except CoverageError:
         return None
     here, other = _scored(trials, estimates), card_name(profile.device) != card_name(trials.device)
@@ -66,15 +66,15 @@ def _row(place: str, name: str, about: BundleEntry, recorded: Recorded, trials: 
 
 
 def _scored(trials: Trials, estimates: list[Estimate]) -> Score:
-    members = tuple(
-        Member(member.widths, member.rounds_j, {"other": Prediction(one.energy_j, one.interval_j)})
-        for member, one in zip(trials.members, estimates, strict=True)
+    networks = tuple(
+        Trial(member.widths, member.repeats_j, {"other": Prediction(one.energy_j, one.interval_j)})
+        for member, one in zip(trials.networks, estimates, strict=True)
     )
-    return score(replace(trials, members=members), "other")
+    return score(replace(trials, networks=networks), "other")
 
 
 def _without_bias(trials: Trials, estimates: list[Estimate]) -> float:
     """The error that one factor for the whole card would leave."""
-    ratios = [one.energy_j / member.measured_j for one, member in zip(estimates, trials.members, strict=True)]
+    ratios = [one.energy_j / member.measured_j for one, member in zip(estimates, trials.networks, strict=True)]
     middle = statistics.median(ratios)
     return statistics.fmean(abs(ratio / middle - 1) for ratio in ratios)

@@ -22,9 +22,9 @@ def test_unseen_members_are_predicted_and_measured() -> None:
     learnt = profile(spec_of("cnn5"), device=device)
     members = [model_ref("cnn5", widths=w) for w in family("cnn5").sample(12, seed=5)]
     trials = evaluate(members, learnt, device)
-    assert [t.widths for t in trials.members] == [m.widths for m in members]
+    assert [t.widths for t in trials.networks] == [m.widths for m in members]
     total = score(trials, "ampere")
-    assert total.mape == pytest.approx(sum(abs(t.error("ampere")) for t in trials.members) / 12)
+    assert total.mape == pytest.approx(sum(abs(t.error("ampere")) for t in trials.networks) / 12)
     assert total.mape < 0.06
     assert abs(total.bias) <= total.mape <= total.p90
     assert total.spearman is not None
@@ -40,7 +40,7 @@ def test_unseen_members_are_predicted_and_measured() -> None:
 
     assert learnt.nets is not None
     (part,) = by_work(learnt.nets, [spec_of("cnn5").blocks[:1]])["flops"]
-    assert 0 < part < trials.members[0].measured_j, "kinds that are not asked about do not matter"
+    assert 0 < part < trials.networks[0].measured_j, "kinds that are not asked about do not matter"
 
     with pytest.raises(RequestError, match="this is simulated"):
         evaluate(members[:1], learnt, SimulatedDevice(0.02))

@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_method_predicts_the_same_members(folder: Path) -> None:
     (trials,) = rescore(load(folder))
-    assert [member.widths for member in trials.members] == list(asked().members)
+    assert [member.widths for member in trials.networks] == list(asked().members)
     assert evaluation_json([trials])[0]["recorded"] == trials.recorded == folder.name
     assert set(trials.methods) == {
         "ampere", "paper", "flops", "flops_affine", "flops_bytes", "time_power", "neuralpower", "run20", "refined",
@@ -56,7 +56,7 @@ def test_every_method_predicts_the_same_members(folder: Path) -> None:
     assert errors["run20"] < 0.03, "it ran the models themselves"
     # The simulated device takes 0.4 + 0.7 + 0.1 of a step for its parts by themselves.
     assert score(trials, "neuralpower").bias == pytest.approx(0.2, abs=0.05)
-    assert all(len(member.rounds_j) == 2 for member in trials.members)
+    assert all(len(member.repeats_j) == 2 for member in trials.networks)
     assert trials.repeat_rank is not None
     assert 0 < trials.floor < 0.02
     assert trials.wall_s is not None
@@ -65,12 +65,12 @@ def test_every_method_predicts_the_same_members(folder: Path) -> None:
 def test_a_score_follows_from_its_members(folder: Path) -> None:
     (trials,) = rescore(load(folder))
     found = score(trials, "ampere")
-    own = [m.predictions["ampere"].energy_j / (sum(m.rounds_j) / 2) - 1 for m in trials.members]
+    own = [m.predictions["ampere"].energy_j / (sum(m.repeats_j) / 2) - 1 for m in trials.networks]
     assert found.bias == pytest.approx(sum(own) / MODELS)
     assert found.mape == pytest.approx(sum(map(abs, own)) / MODELS)
     assert found.p90 == pytest.approx(max(map(abs, own)))
     assert score(trials, "flops").coverage is None
-    higher = replace(trials.members[0], rounds_j=(1.0, 1.0), predictions=trials.members[0].predictions)
+    higher = replace(trials.networks[0], repeats_j=(1.0, 1.0), predictions=trials.networks[0].predictions)
     assert higher.covered("ampere") is False
 
 
@@ -176,9 +176,9 @@ def test_other_methods_measurements_may_be_of_another_card(folder: Path, tmp_pat
     own, elsewhere = rescore(load(here))[0], rescore(again)[0]
     for method in ("neuralpower", "paper"):
         assert score(elsewhere, method).bias == pytest.approx(score(own, method).bias, abs=0.03)
-    interval = elsewhere.members[0].predictions["paper"].interval_j
+    interval = elsewhere.networks[0].predictions["paper"].interval_j
     assert interval is not None
-    assert interval[0] < elsewhere.members[0].predictions["paper"].energy_j < interval[1]
+    assert interval[0] < elsewhere.networks[0].predictions["paper"].energy_j < interval[1]
     record(asked(), there, Refusing(0.01, seed=1), parts=others)  # all is there
     (there / "paper.jsonl").unlink()
     record(asked(), there, Dearer(0.01, seed=2), parts=(Part.PAPER,))
@@ -284,7 +284,7 @@ def test_one_experiment_serves_both_modes(tmp_path: Path) -> None:
     record(asked(), tmp_path, Capturing(0.01), parts=(*QUICK, Part.SHORT, Part.OPERATORS))
     eager, graph = rescore(load(tmp_path))
     assert (eager.training.mode, graph.training.mode) == (Mode.EAGER, Mode.GRAPH)
-    for a, b in zip(eager.members, graph.members, strict=True):
+    for a, b in zip(eager.networks, graph.networks, strict=True):
         assert b.measured_j == pytest.approx(a.measured_j / 2)
     assert score(graph, "ampere").mape < 0.04
     assert score(graph, "run20").mape < 0.04

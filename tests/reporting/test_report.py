@@ -94,8 +94,8 @@ def test_the_page_of_sets_carries_their_numbers(tmp_path: Path) -> None:
 def test_evaluations_recorded_before_there_were_several_methods_are_read() -> None:
     (one,) = sets = read_sets(RECORDED / "evaluation.json")
     assert list(one.scores) == ["paper"]
-    assert len(one.members) == 8
-    errors = [abs(member.error("paper")) for member in one.members]
+    assert len(one.networks) == 8
+    errors = [abs(member.error("paper")) for member in one.networks]
     assert np.mean(errors) == pytest.approx(one.scores["paper"]["mape"])
     assert len(marks(evaluation_page(sets), "Predicted against measured")) == 8
 

@@ -83,8 +83,8 @@ class Guided:
     ) -> None:
         self.scope = Scope(spec, spec_ranges(spec) if ranges is None else ranges, meters_graphs, ref, tuple(more))
         self.rules, self._elapsed = rules, elapsed
-        draw = random.Random(f"questions:{spec.name}")
-        members = [self.scope.random_widths(draw) for _ in range(QUESTIONS)]
+        rng = random.Random(f"questions:{spec.name}")
+        members = [self.scope.random_widths(rng) for _ in range(QUESTIONS)]
         self.questions = list(dict.fromkeys(self.scope.net_at(widths, which) for which, widths in members))
         evened = map(self.scope.even, members[:: QUESTIONS // EVEN_QUESTIONS])
         even = dict.fromkeys(self.scope.net_at(widths, which) for which, widths in evened)
@@ -351,11 +351,11 @@ class Guided:
         slow = slow_blocks(self.scope.subjects, self.measured.observations(count), self._learn(start).time)
         searches = self._batch(start).searches
         known = {net[0] for net in (*failed(self.measured.records[:count]), *self._fixed(start)) if len(net) == 1}
-        draw, edges = (
+        rng, edges = (
             random.Random(f"look:{self.scope.spec.name}:{count}"),
             (count - start - searches.start) % _AFAR > 0,
         )
-        found = next_search(slow, known, list(self.scope.domains.values()), draw, edges=edges)
+        found = next_search(slow, known, list(self.scope.domains.values()), rng, edges=edges)
         return Request(self.scope.block(self.scope.kinds[found[0]], found[1]), False) if found else None
 
     @lru_cache(maxsize=2)  # noqa: B019

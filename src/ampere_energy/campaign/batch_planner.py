@@ -72,11 +72,11 @@ class BatchPlanner:
 
     def chosen(self) -> Chosen:
         """What to measure."""
-        draw = random.Random(f"round:{self.scope.spec.name}:{len(self.records)}")
-        points, widths = self._tried(draw)
+        rng = random.Random(f"round:{self.scope.spec.name}:{len(self.records)}")
+        points, widths = self._tried(rng)
         requests = self._requests([[*own, *self._latest(kind)] for kind, own in enumerate(points)], widths)
         offers = self.offers(requests) * (1 if self.scope.varied else _AGAIN)
-        first = self.issued(draw)
+        first = self.issued(rng)
         count, searches = self.length - len(first), 0
         if self.rules.rule is Rule.GUIDED:
             even, small = self._even(points, widths), self._small()
@@ -86,21 +86,21 @@ class BatchPlanner:
             single = self.rules.rule is not Rule.MEMBERS
             fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
             by_chance = self.rules.rule is not Rule.VARIANCE
-            chosen = draw.sample(fitting, min(count, len(fitting))) if by_chance else widest(self.known, fitting, count)
-        asked = (*first, *(requests[offer.net, offer.metered] for offer in chosen))
+            chosen = rng.sample(fitting, min(count, len(fitting))) if by_chance else widest(self.known, fitting, count)
+        wanted = (*first, *(requests[offer.net, offer.metered] for offer in chosen))
         if self.scope.itself is not None:
-            asked = self._with_itself(asked, chosen)
-        return Chosen(asked, range(len(first), len(first) + searches))
+            wanted = self._with_itself(wanted, chosen)
+        return Chosen(wanted, range(len(first), len(first) + searches))
 
-    def _with_itself(self, asked: Sequence[Request], chosen: Sequence[Offer]) -> tuple[Request, ...]:
+    def _with_itself(self, wanted: Sequence[Request], chosen: Sequence[Offer]) -> tuple[Request, ...]:
         """Half of the time is for the model itself, whose cost nothing else tells as well."""
         assert self.scope.itself is not None
         net = self.scope.net_at(())
         if net in self._failed:
-            return tuple(asked)
+            return tuple(wanted)
         itself, [offer] = Request(self.scope.itself, itself=True), self.offers([(net, True)])
         found, blocks_s = [itself], 0.0
-        for request, block in zip(asked, chosen, strict=True):
+        for request, block in zip(wanted, chosen, strict=True):
             if blocks_s >= offer.cost_s:
                 found, blocks_s = [*found, itself], 0.0
             found.append(request)
@@ -124,25 +124,25 @@ class BatchPlanner:
         way = timed[(len(timed) + 1) // 2 :]
         return [*way, *(offer for offer in chosen if offer not in way)], len(way)
 
-    def _tried(self, draw: random.Random) -> tuple[list[list[Point]], list[Widths]]:
+    def _tried(self, rng: random.Random) -> tuple[list[list[Point]], list[Widths]]:
         """Points of each kind and widths of members, by chance; the model's own where its widths are not varied."""
         if not self.scope.varied:
             return [self.scope.own(kind) for kind in self.scope.kinds], []
         tried, domains = max(_TRIED, self.length), list(self.scope.domains.values())
-        points = [[anywhere(domain, draw) for _ in range(tried)] for domain in domains]
+        points = [[anywhere(domain, rng) for _ in range(tried)] for domain in domains]
         if self.rules.rule is Rule.GUIDED:
             for kind in self.known.slow.boxes:  # what is offered of it is mostly where a slow box may hide
                 some = tried // EVERY
-                points[kind][some:] = afar(self.known.slow, kind, domains[kind], draw, tried - some)
-        return points, [self.scope.random_widths(draw) for _ in range(_TRIED_WHOLE)]
+                points[kind][some:] = afar(self.known.slow, kind, domains[kind], rng, tried - some)
+        return points, [self.scope.random_widths(rng) for _ in range(_TRIED_WHOLE)]
 
-    def _even(self, points: Sequence[Sequence[Point]], members: Sequence[Widths]) -> Requests:
+    def _even(self, points: Sequence[Sequence[Point]], networks: Sequence[Widths]) -> Requests:
         """Blocks and members of round widths; none where timings are not cheap enough to spare some for them."""
         if not (self.rules.timings and self.even_questions):
             return {}
         some = zip(points, self.scope.domains.values(), strict=True)
         even = [[rounded(point, domain) for point in own[::EVERY]] for own, domain in some]
-        return self._requests(even, [self.scope.even(own) for own in members[::EVERY]])
+        return self._requests(even, [self.scope.even(own) for own in networks[::EVERY]])
 
     def _small(self) -> Requests:
         """Timings of kinds with few widths at those that are not known yet: what one takes no other may tell."""
@@ -151,25 +151,25 @@ class BatchPlanner:
         seen = {net for net, _ in self.records}
         few = [every(domain) if size(domain) <= _FEW else [] for domain in self.scope.domains.values()]
         new = [[point for point in own if ((kind, point),) not in seen] for kind, own in enumerate(few)]
-        return {asked: request for asked, request in self._requests(new, []).items() if not request.metered}
+        return {wanted: request for wanted, request in self._requests(new, []).items() if not request.metered}
 
     def _latest(self, kind: int) -> list[Point]:
         """Where a kind was measured last, to be measured again."""
         return [net[0][1] for net, _ in self.records if len(net) == 1 and net[0][0] == kind][-_TRIED:]
 
-    def _requests(self, points: Sequence[Sequence[Point]], members: Sequence[Widths]) -> Requests:
+    def _requests(self, points: Sequence[Sequence[Point]], networks: Sequence[Widths]) -> Requests:
         """Blocks of each kind and whole members, timed or metered, as far as that was not done and did not fail."""
         requests: Requests = {}
         for index, (kind, own) in enumerate(zip(self.scope.kinds, points, strict=True)):
             for point in dict.fromkeys(own):
                 for metered in (True, False) if self.rules.timings else (True,):
                     requests[((index, point),), metered] = Request(self.scope.block(kind, point), metered)
-        for which, widths in members:
+        for which, widths in networks:
             if (whole := self.scope.whole(widths, which)) is not None:
                 requests[self.scope.net_at(widths, which), True] = Request(self.scope.as_graph(whole))
         again = not self.scope.varied  # the same few networks are all there is: one more look at each tells more
-        left = {asked: request for asked, request in requests.items() if asked[0] not in self._failed}
-        return left if again else {asked: request for asked, request in left.items() if asked not in self._taken}
+        left = {wanted: request for wanted, request in requests.items() if wanted[0] not in self._failed}
+        return left if again else {wanted: request for wanted, request in left.items() if wanted not in self._taken}
 
     @cached_property
     def _failed(self) -> set[Net]:
@@ -181,22 +181,22 @@ class BatchPlanner:
 
     def offers(self, requests: Iterable[tuple[Net, bool]]) -> list[Offer]:
         """What could be measured, and what each is expected to cost."""
-        asked = sorted(requests)
-        each = zip(asked, steps_s(self.known, [net for net, _ in asked]), strict=True)
+        wanted = sorted(requests)
+        each = zip(wanted, steps_s(self.known, [net for net, _ in wanted]), strict=True)
         return [Offer(net, metered, self._costs[len(net) > 1, metered].of(step_s)) for (net, metered), step_s in each]
 
     @cached_property
     def _costs(self) -> dict[tuple[bool, bool], Cost]:
         return costs(self.records, self.scope.spec.training.mode.waits)
 
-    def issued(self, draw: random.Random) -> list[Request]:
+    def issued(self, rng: random.Random) -> list[Request]:
         """A member whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone.
 
         None where the device takes much longer than the host, which may then be as fast as it likes.
         """
         if not (self.scope.meters_graphs and self.rules.timings and self.scope.varied):
             return []
-        which, widths = self.scope.random_widths(draw)
+        which, widths = self.scope.random_widths(rng)
         whole = self.scope.whole(widths, which)
         if whole is None or not may_wait(self.known, self.scope.net_at(widths, which)):
             return []

@@ -42,23 +42,23 @@ class Opening:
     essential: int
 
 
-def opening(scope: Scope, drawn_networks: Sequence[Widths], timings: bool) -> Opening:
+def opening(scope: Scope, random_networks: Sequence[Widths], timings: bool) -> Opening:
     """What every kind needs first, then whole members and more; each part shuffled.
 
     Args:
         scope: what the campaign is about.
-        drawn_networks: members drawn by chance, of which some are measured whole.
+        random_networks: members drawn by chance, of which some are measured whole.
         timings: whether blocks are timed as well as metered.
     """
-    draw = random.Random(f"opening:{scope.spec.name}")
-    members = _whole_networks(scope, drawn_networks)
+    rng = random.Random(f"opening:{scope.spec.name}")
+    members = _whole_networks(scope, random_networks)
     timed: list[Request] = []
     metered: list[Request] = []
     later: list[Request] = []
     for kind, domain in scope.domains.items():
         corners = bounds(domain)
         largest = () if members else corners[:1]  # else the largest member, metered, tells of it
-        inside = [point for point in random_points(domain, _INSIDE * len(domain), draw) if point not in corners]
+        inside = [point for point in random_points(domain, _INSIDE * len(domain), rng) if point not in corners]
         points = [*corners, *inside]
         looked = list(dict.fromkeys((corners[-1], *opposite(domain), *largest)))
         if scope.more:  # many kinds, of which whole models tell as well
@@ -84,7 +84,7 @@ def opening(scope: Scope, drawn_networks: Sequence[Widths], timings: bool) -> Op
     wholes += [Request(bundle, False) for bundle in bundles if timings]
     wholes += [Request(scope.as_graph(bundle), True) for bundle in bundles[:1]]
     for requests in (timed, metered, later):
-        draw.shuffle(requests)
+        rng.shuffle(requests)
     requests = [*timed, *metered, *first]
     if scope.itself is not None:
         requests = _between(requests, Request(scope.itself, itself=True), _ITSELF)
@@ -101,14 +101,14 @@ def _between(requests: Sequence[Request], itself: Request, times: int) -> list[R
     return found
 
 
-def _whole_networks(scope: Scope, drawn_networks: Sequence[Widths]) -> list[Workload]:
+def _whole_networks(scope: Scope, random_networks: Sequence[Widths]) -> list[Workload]:
     """The largest member, some drawn by chance, and the lightest of these, which wait for the host."""
     if not scope.varied:
         return []
     some = _WHOLE_OF_MANY if scope.more else _ISSUED_WHOLE
-    chosen = [scope.largest[0], *drawn_networks[: some - 1]]
+    chosen = [scope.largest[0], *random_networks[: some - 1]]
     if scope.meters_graphs:
-        chosen += sorted(drawn_networks, key=scope.flops)[:_ISSUED_LIGHT]
+        chosen += sorted(random_networks, key=scope.flops)[:_ISSUED_LIGHT]
     return list(dict.fromkeys(whole for which, own in chosen if (whole := scope.whole(own, which)) is not None))
 
 

@@ -48,18 +48,18 @@ def every(domain: Domain) -> list[Point]:
     return list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
 
 
-def random_points(domain: Domain, count: int, draw: random.Random) -> list[Point]:
+def random_points(domain: Domain, count: int, rng: random.Random) -> list[Point]:
     """Random points of a domain, each once, every fourth of them round; all where there are few."""
     if size(domain) <= count:
-        return draw.sample(every(domain), size(domain))
-    points = [anywhere(domain, draw) for _ in range(count)]
+        return rng.sample(every(domain), size(domain))
+    points = [anywhere(domain, rng) for _ in range(count)]
     points[EVERY - 1 :: EVERY] = [rounded(point, domain) for point in points[EVERY - 1 :: EVERY]]
     return list(dict.fromkeys(points))
 
 
-def anywhere(domain: Domain, draw: random.Random) -> Point:
+def anywhere(domain: Domain, rng: random.Random) -> Point:
     """A random point of a domain."""
-    return tuple(r[draw.randrange(len(r))] for r in domain)
+    return tuple(r[rng.randrange(len(r))] for r in domain)
 
 
 def rounded(point: Point, domain: Domain) -> Point:

@@ -82,10 +82,10 @@ class Scope:
         """Each structure at its largest widths."""
         return [(which, tuple(r.high for r in axes)) for which, axes in enumerate(self.axes)]
 
-    def random_widths(self, draw: random.Random) -> Widths:
+    def random_widths(self, rng: random.Random) -> Widths:
         """A member of the family by chance."""
-        which = draw.randrange(len(self.structures)) if self.more else 0
-        return which, anywhere(self.axes[which], draw)
+        which = rng.randrange(len(self.structures)) if self.more else 0
+        return which, anywhere(self.axes[which], rng)
 
     def even(self, own: Widths) -> Widths:
         """The member at round widths below."""

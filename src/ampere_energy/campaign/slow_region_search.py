@@ -35,7 +35,7 @@ Searched = tuple[int, Point]
 
 
 def next_search(
-    slow: Slow, others: Set[Searched], domains: Sequence[Domain], draw: random.Random, edges: bool = True
+    slow: Slow, others: Set[Searched], domains: Sequence[Domain], rng: random.Random, edges: bool = True
 ) -> Searched | None:
     """The block to time next; None where no kind is slow, or nothing is left to look at.
 
@@ -43,7 +43,7 @@ def next_search(
         slow: which blocks are slow, and which are known to be or not.
         others: blocks that will not be looked at: those that could not be timed, or will be without a look.
         domains: the widths of every kind.
-        draw: for what is looked at by chance.
+        rng: for what is looked at by chance.
         edges: whether edges of known boxes come first, where some are worth a look.
     """
     known = {*others, *((kind, point) for kind, seen in slow.ratios.items() for point in seen)}
@@ -55,21 +55,21 @@ def next_search(
     found: list[tuple[float, Searched]] = []
     for kind in sorted(slow.boxes):
         seen = {point for other, point in known if other == kind}
-        emptiest = _emptiest(slow, kind, seen, domains[kind], draw)
+        emptiest = _emptiest(slow, kind, seen, domains[kind], rng)
         found += [(size, (kind, point)) for size, point in emptiest[:1]]
     return max(found)[1] if found else None
 
 
-def afar(slow: Slow, kind: int, domain: Domain, draw: random.Random, count: int) -> list[Point]:
+def afar(slow: Slow, kind: int, domain: Domain, rng: random.Random, count: int) -> list[Point]:
     """Points of a slow kind that are far from all that is known of it, so many or fewer."""
-    return [point for _, point in _emptiest(slow, kind, slow.ratios[kind], domain, draw)[:count]]
+    return [point for _, point in _emptiest(slow, kind, slow.ratios[kind], domain, rng)[:count]]
 
 
 def _emptiest(
-    slow: Slow, kind: int, seen: Collection[Point], domain: Domain, draw: random.Random
+    slow: Slow, kind: int, seen: Collection[Point], domain: Domain, rng: random.Random
 ) -> list[tuple[float, Point]]:
     """Some points outside of known boxes, those in the largest empty boxes first."""
-    tried = dict.fromkeys(anywhere(domain, draw) for _ in range(_TRIED))
+    tried = dict.fromkeys(anywhere(domain, rng) for _ in range(_TRIED))
     usual = ~slow.at(kind, np.array(list(tried), dtype=float))
     new = [point for point in itertools.compress(tried, usual) if point not in seen]
     if not new:

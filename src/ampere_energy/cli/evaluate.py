@@ -103,9 +103,9 @@ def evaluate(
         from ampere_energy.measurement.log import MeasurementLog
 
         can_run(device, wanted.usual)
-        asked = _experiment(family_name, wanted.usual, models, seed, input, width_step, budget)
+        experiment = _experiment(family_name, wanted.usual, models, seed, input, width_step, budget)
         with MeasurementLog(record / "campaign.jsonl").held(wait):
-            sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
+            sets = _recorded_now(experiment, record, parts, level, device, meter, watts_per_core, threads)
     else:
         from ampere_energy.estimation.answer import agreeing
 
@@ -172,7 +172,7 @@ def _experiment(
 
 
 def _recorded_now(
-    asked: Experiment,
+    experiment: Experiment,
     folder: Path,
     parts: str,
     level: float,
@@ -191,13 +191,13 @@ def _recorded_now(
         say(busy)
     with device_of(device, meter, watts_per_core, threads) as opened, err.status("starting the device") as status:
 
-        def observe(part: Part, told: Any) -> None:
-            line = told if isinstance(told, str) else f"{told.measurements} measured in {told.spent_s:.0f} s"
+        def observe(part: Part, said: Any) -> None:
+            line = said if isinstance(said, str) else f"{said.measurements} measured in {said.spent_s:.0f} s"
             status.update(f"{part}: {line}")
-            if not err.is_terminal and isinstance(told, str):
+            if not err.is_terminal and isinstance(said, str):
                 say(f"{part}: {line}")
 
-        record(asked, folder, opened, parts=wanted, started_s=STARTED_S, observe=observe)
+        record(experiment, folder, opened, parts=wanted, started_s=STARTED_S, observe=observe)
     return rescore(load(folder), level=level)
 
 

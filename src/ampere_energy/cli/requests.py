@@ -92,12 +92,12 @@ def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[Wid
 
 
 def chosen_from(
-    bundle: str, ref: ModelRef, input_given: bool, asked: GivenSettings, approximate: bool = False
+    bundle: str, ref: ModelRef, input_given: bool, given: GivenSettings, approximate: bool = False
 ) -> Choice:
     """The profile of a bundle that answers for a model; says which."""
     from ampere_energy.estimation.answer import of_bundle
 
-    chosen = of_bundle(bundle, ref, spec_of, asked, input_given=input_given, approximate=approximate)
+    chosen = of_bundle(bundle, ref, spec_of, given, input_given=input_given, approximate=approximate)
     say(f"profile {chosen.name} of {bundle}: {chosen.about}")
     return chosen
 
@@ -192,7 +192,7 @@ def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence
     words += ["--channels-last"] if training.channels_last else []
     words += ["--accumulate", str(training.accumulate)] if training.accumulate > 1 else []
     flags = (("--clip-gradients", training.clip_gradients), ("--scheduler", training.scheduler))
-    words += [flag for flag, asked in (*flags, ("--sync-each-step", training.sync_each_step)) if asked]
+    words += [flag for flag, wanted in (*flags, ("--sync-each-step", training.sync_each_step)) if wanted]
     words += ["--step", ref.step] if ref.step else []
     if learnt.meter.name == "cputime":
         words += ["--watts-per-core", settings["watts per core"]]

@@ -24,24 +24,24 @@ def given(
     found: dict[str, Any] = {name: choice(options, word, f"--{name}") for name, options, word in words if word}
     others = {"channels_last": channels_last, "accumulate": accumulate}
     others |= {name: True for name, flag in flags.items() if flag}
-    asked = GivenSettings(found | {name: value for name, value in others.items() if value is not None})
-    _ = asked.usual  # refuses what no model can be trained with
-    return asked
+    found_settings = GivenSettings(found | {name: value for name, value in others.items() if value is not None})
+    _ = found_settings.usual  # refuses what no model can be trained with
+    return found_settings
 
 
-def mending(ref: ModelRef, asked: Training, made: Training) -> str:
+def mending(ref: ModelRef, wanted: Training, made: Training) -> str:
     """The options that ask for what a profile was made with, where another setting or batch was asked for.
 
     Args:
         ref: the model that was asked about.
-        asked: its settings; the batch is that of its input, which a factory may tell itself.
+        wanted: its settings; the batch is that of its input, which a factory may tell itself.
         made: the profile's.
     """
     from ampere_energy.estimation.coverage import OPTIONS, differs, option
 
-    names = [name for name in vars(made) if name in OPTIONS and name != "batch" and differs(name, asked, made)]
+    names = [name for name in vars(made) if name in OPTIONS and name != "batch" and differs(name, wanted, made)]
     words = [option(name, made) for name in names]
-    if asked.batch != made.batch:
+    if wanted.batch != made.batch:
         if not (ref.input or ref.inputs):
             return ""  # only the factory can change it
         words += [f"--input {text}" for text in inputs_text(ref.at_batch(made.batch))]

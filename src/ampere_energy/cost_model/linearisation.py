@@ -95,17 +95,17 @@ class LogObservations:
                 values[own] = mean.at(subject, points) * (1.0 if lift is None else lift.lift(subject, points))
         return values
 
-    def time_sensitivity(self, shares: Array, follows: Sequence[float]) -> Array:
+    def time_sensitivity(self, shares: Array, rhos: Sequence[float]) -> Array:
         """How far each row's logarithm goes with its blocks' residuals of time; that of energy more or less."""
-        return shares * np.where(self.is_energy[:, None], 1 + self._power_sensitivity(follows), 1.0)
+        return shares * np.where(self.is_energy[:, None], 1 + self._power_sensitivity(rhos), 1.0)
 
-    def _power_sensitivity(self, follows: Sequence[float]) -> Array:
+    def _power_sensitivity(self, rhos: Sequence[float]) -> Array:
         """How power goes with the residual of time, for each atom: (atoms,)."""
-        return np.concatenate([sites.power_sensitivity(rho) for rho, sites in zip(follows, self.sites, strict=True)])
+        return np.concatenate([sites.power_sensitivity(rho) for rho, sites in zip(rhos, self.sites, strict=True)])
 
-    def linearised(self, g: Array, p: Array, follows: Sequence[float]) -> tuple[Array, Array]:
+    def linearised(self, g: Array, p: Array, rhos: Sequence[float]) -> tuple[Array, Array]:
         """Each row's shares ω of its blocks (rows, atoms), and what is left to explain, at residuals g and p."""
-        power = g * self._power_sensitivity(follows) + p
+        power = g * self._power_sensitivity(rhos) + p
         residual = g[self._atom] + np.where(self.is_energy[self.row], power[self._atom], 0.0)
         parts = self._mean * np.exp(residual)
         totals = self.base + np.bincount(self.row, parts, minlength=len(self.net))
@@ -168,26 +168,26 @@ class Mode:
         time_hyper: Sequence[Hyper],
         power: Sequence[tuple[Sequence[Component], Hyper]],
         beside: Unshared,
-        follows: Sequence[float],
+        rhos: Sequence[float],
     ) -> None:
         pairs = [Pair(sites, sites) for sites in rows.sites]
-        self.rows, self._follows = rows, follows
+        self.rows, self._rhos = rows, rhos
         self._time = [covariance(TIME, hyper, pair) for hyper, pair in zip(time_hyper, pairs, strict=True)]
         self._power = [covariance(*of_power, pair) for of_power, pair in zip(power, pairs, strict=True)]
         known = rows.unshared(beside)
         g, p = np.zeros(len(rows.atoms)), np.zeros(len(rows.atoms))
         alone = np.flatnonzero(np.bincount(rows.row) == 1)
         # Of a block alone the logarithm is linear; sums are linearised where the blocks alone say that they are.
-        for told in (alone, *[np.arange(len(rows.net))] * _MODE_STEPS):
-            if len(told):
-                g, p = self._step(g, p, told, known[np.ix_(told, told)])
+        for kept in (alone, *[np.arange(len(rows.net))] * _MODE_STEPS):
+            if len(kept):
+                g, p = self._step(g, p, kept, known[np.ix_(kept, kept)])
 
-    def _step(self, g: Array, p: Array, told: npt.NDArray[np.intp], known: Array) -> tuple[Array, Array]:
+    def _step(self, g: Array, p: Array, kept: npt.NDArray[np.intp], known: Array) -> tuple[Array, Array]:
         """One step toward the mode, of what some rows tell."""
         rows = self.rows
-        every, targets = rows.linearised(g, p, self._follows)
-        shares, timed, targets = every[told], rows.time_sensitivity(every, self._follows)[told], targets[told]
-        metered = shares * rows.is_energy[told, None]
+        every, targets = rows.linearised(g, p, self._rhos)
+        shares, timed, targets = every[kept], rows.time_sensitivity(every, self._rhos)[kept], targets[kept]
+        metered = shares * rows.is_energy[kept, None]
         self.factor = _factor(rows.covariance(self._time, timed) + rows.covariance(self._power, metered) + known)
         self.alpha = cho_solve((self.factor, True), targets)
         self.shares, self.timed, self.metered, self.targets = shares, timed, metered, targets

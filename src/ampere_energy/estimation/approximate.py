@@ -96,18 +96,18 @@ def _traits(block: Block) -> Traits:
     return traits_of(block.kind, block.point)
 
 
-def approximated(asked: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) -> Approximation:
+def approximated(wanted: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) -> Approximation:
     """One step of a model.
 
     Args:
-        asked: the model's blocks.
+        wanted: the model's blocks.
         profile: made by the `ampere` method.
         nets: what it learnt.
         batch: the model's.
     """
-    known = [one for one in asked if one.place is not None]
-    if len(known) < len(asked):
-        return _mixed(asked, _Known.of(known, profile, nets, batch), profile, nets)
+    known = [one for one in wanted if one.place is not None]
+    if len(known) < len(wanted):
+        return _mixed(wanted, _Known.of(known, profile, nets, batch), profile, nets)
     device, block_std = _known(known, profile, nets, batch)
     step = whole(nets, device, *issuing(nets, *_placed(known)))
     return Approximation(step, block_std, math.sqrt(float(device.energy_var[0])))
@@ -131,16 +131,16 @@ def _known(known: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) 
     return device, np.hypot(block_std, doubt)
 
 
-def _mixed(asked: Sequence[Wanted], known: _Known, profile: Profile, nets: NetFit) -> Approximation:
+def _mixed(wanted: Sequence[Wanted], known: _Known, profile: Profile, nets: NetFit) -> Approximation:
     """A model with blocks that are to be guessed."""
     references = _references(profile)
-    guessed = np.array([one.place is None for one in asked])
-    unknown = [one for one in asked if one.place is None]
+    guessed = np.array([one.place is None for one in wanted])
+    unknown = [one for one in wanted if one.place is None]
     seconds, joules = (_guess(references, nets, values, unknown) for values in _costs(references, nets))
     times = Parts(np.append(known.time_s, expectations(seconds)), block_diag(known.time_var, seconds.covariance))
     energies = Parts(np.append(known.energy_j, expectations(joules)), block_diag(known.energy_var, joules.covariance))
     cross = block_diag(known.joint_var, TOGETHER * (seconds.covariance + joules.covariance) / 2)
-    block_s, block_j, block_std = (np.empty(len(asked)) for _ in range(3))
+    block_s, block_j, block_std = (np.empty(len(wanted)) for _ in range(3))
     block_s[guessed], block_s[~guessed] = times.expected[1:], known.block_time_s
     block_j[guessed], block_j[~guessed] = energies.expected[1:], known.block_energy_j
     block_std[guessed], block_std[~guessed] = np.sqrt(np.diagonal(joules.covariance)), known.block_std
@@ -154,7 +154,7 @@ def _mixed(asked: Sequence[Wanted], known: _Known, profile: Profile, nets: NetFi
         block_j[None, :] * energies.to_median,
         np.array([energies.expected.sum()]),
     )
-    host_s, host_std_s = _host(asked, references, nets)
+    host_s, host_std_s = _host(wanted, references, nets)
     step = whole(nets, device, np.array([host_s]), np.array([host_std_s]))
     return Approximation(step, block_std, math.sqrt(energies.variance))
 
@@ -231,12 +231,12 @@ class _Known:
         )
 
 
-def _host(asked: Sequence[Wanted], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
+def _host(wanted: Sequence[Wanted], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
     """Seconds the host takes to issue the step, and their standard deviation; none where nothing waits for it."""
     host = nets.host
     if host is None or nets.idle_w is None:
         return 0.0, 0.0
-    known, blocks = dict(host.structures), [one.there for one in asked]
+    known, blocks = dict(host.structures), [one.there for one in wanted]
     missing = [block for block in blocks if block.kind.structure not in known]
     ready = [block for block in blocks if block.kind.structure in known]
     each = [host.takes(b.kind.structure, b.kind.work, np.array([b.point], dtype=float))[0] for b in ready]

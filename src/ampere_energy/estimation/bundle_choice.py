@@ -67,14 +67,14 @@ def choose(
     found = entries(bundle)
     specs: dict[ModelRef, ModelSpec] = {}
 
-    def once(asked: ModelRef) -> ModelSpec:
-        if asked not in specs:
-            specs[asked] = read(asked)
-        return specs[asked]
+    def once(one: ModelRef) -> ModelSpec:
+        if one not in specs:
+            specs[one] = read(one)
+        return specs[one]
 
-    asked = list(_candidates(found, ref, input_given, mode_given))
+    likely = list(_candidates(found, ref, input_given, mode_given))
     fewest: tuple[int, Choice] | None = None
-    for name, one in asked:
+    for name, one in likely:
         spec, entry = once(one), found[name]
         if spec.training != entry.training:
             continue
@@ -91,7 +91,7 @@ def choose(
             "its profiles were made with torch's own settings: leave these out, or make your own profile with "
             "ampere profile",
         )
-    questions = _questions(ref, [one for _, one in asked], mode_given)
+    questions = _questions(ref, [one for _, one in likely], mode_given)
     if approximate:
         for one in questions:
             if (near := _nearest(bundle, found, one, once)) is not None:
@@ -104,9 +104,9 @@ def choose(
     )
 
 
-def _questions(ref: ModelRef, asked: list[ModelRef], mode_given: bool) -> list[ModelRef]:
+def _questions(ref: ModelRef, likely: list[ModelRef], mode_given: bool) -> list[ModelRef]:
     """The model as the nearest profile is asked about it: one input, the likeliest, in each mode that will do."""
-    first = asked[0] if asked else ref
+    first = likely[0] if likely else ref
     modes = [ref.training.mode] if mode_given else list(Mode)
     return [replace(first, training=replace(first.training, mode=mode)) for mode in modes]
 

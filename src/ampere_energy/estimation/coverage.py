@@ -42,21 +42,21 @@ def recognised(spec: ModelSpec, profile: Profile) -> None:
         refuse(unknown, profile)
 
 
-def differing(asked: Training, made: Training) -> str:
+def differing(wanted: Training, made: Training) -> str:
     """How settings differ from those of a profile, one by one; empty where they do not."""
-    names = [field.name for field in fields(Training) if getattr(asked, field.name) != getattr(made, field.name)]
+    names = [field.name for field in fields(Training) if getattr(wanted, field.name) != getattr(made, field.name)]
     if not names:
         return ""
-    return f"the profile was made {'; '.join(_other(name, asked, made) for name in names)}"
+    return f"the profile was made {'; '.join(_other(name, wanted, made) for name in names)}"
 
 
-def _other(name: str, asked: Training, made: Training) -> str:
-    value = getattr(asked, name)
+def _other(name: str, wanted: Training, made: Training) -> str:
+    value = getattr(wanted, name)
     if name == "torch_settings":
         return f"with torch's {set_to(made.torch_settings)}, this model's code sets {set_to(value)}"
     if name == "batch":
         return f"at batch {made.batch}, you asked for {value}"
-    return f"with {option(name, made)}, you asked for {option(name, asked) if isinstance(value, bool) else value}"
+    return f"with {option(name, made)}, you asked for {option(name, wanted) if isinstance(value, bool) else value}"
 
 
 def differs(name: str, one: Training, other: Training) -> bool:

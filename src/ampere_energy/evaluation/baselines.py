@@ -35,17 +35,17 @@ Blocks = Sequence[Block]
 _WHOLES = 3
 
 
-def by_work(fit: NetFit, members: Sequence[Blocks]) -> dict[str, list[float]]:
+def by_work(fit: NetFit, networks: Sequence[Blocks]) -> dict[str, list[float]]:
     """Joules of members by their work and traffic; networks with kinds that no member has are left out."""
-    named = {block.kind.id: block.kind for member in members for block in member}
+    named = {block.kind.id: block.kind for network in networks for block in network}
     kinds = {place: named[s.id] for place, s in enumerate(fit.subjects) if s.id in named}
     known = [o for o in fit.observations if all(kind in kinds for kind, _ in o.blocks)]
     examples = _examples(known)
     energies = np.array([_step_j(o, fit) for o in examples])
     seen = np.array([_work(_blocks(o.blocks, kinds)) for o in examples])
-    asked = np.array([_work(member) for member in members])
+    wanted = np.array([_work(network) for network in networks])
     columns = {"flops": [1], "flops_affine": [0, 1], "flops_bytes": [0, 1, 2]}
-    return {name: _fitted(seen[:, own], energies, asked[:, own]) for name, own in columns.items()}
+    return {name: _fitted(seen[:, own], energies, wanted[:, own]) for name, own in columns.items()}
 
 
 def by_time(fit: NetFit, times_s: Sequence[float]) -> list[float]:
@@ -54,7 +54,7 @@ def by_time(fit: NetFit, times_s: Sequence[float]) -> list[float]:
     return [time_s * watts for time_s in times_s]
 
 
-def by_operators(campaign: Guided, records: Sequence[Record], members: Sequence[Blocks]) -> list[float] | None:
+def by_operators(campaign: Guided, records: Sequence[Record], networks: Sequence[Blocks]) -> list[float] | None:
     """Joules of members by their operators' phases; None where these were not measured in this mode."""
     found: dict[tuple[AnyKind, Phase], list[Record]] = {}
     for record in records:
@@ -62,14 +62,14 @@ def by_operators(campaign: Guided, records: Sequence[Record], members: Sequence[
             found.setdefault((record.workload.blocks[0].kind, record.workload.phase), []).append(record)
     if any((kind, Phase.FORWARD) not in found for kind in campaign.scope.kinds):
         return None
-    totals = np.zeros(len(members))
+    totals = np.zeros(len(networks))
     for (kind, _), own in found.items():
         nets, energies = [((0, _point(record)),) for record in own], _phase_j(own)
         mean = fit_mean([campaign.scope.domains[kind]], nets, energies, squares=[isinstance(kind, Fragment)])
-        for place, member in enumerate(members):
-            asked = [block.point for block in member if block.kind == kind]
-            if asked:
-                totals[place] += mean.at(0, np.array(asked, dtype=float)).sum()
+        for place, network in enumerate(networks):
+            wanted = [block.point for block in network if block.kind == kind]
+            if wanted:
+                totals[place] += mean.at(0, np.array(wanted, dtype=float)).sum()
     return [float(total) for total in totals]
 
 
@@ -132,7 +132,7 @@ def _work(blocks: Blocks) -> tuple[float, float, float]:
     return float(len(blocks)), sum(t.flops for t in traits), sum(t.bytes for t in traits)
 
 
-def _fitted(seen: Array, energies: Array, asked: Array) -> list[float]:
+def _fitted(seen: Array, energies: Array, wanted: Array) -> list[float]:
     scale = seen.max(0)
     weights, _ = nnls(seen / scale / energies[:, None], np.ones(len(energies)))
-    return [float(value) for value in asked / scale @ weights]
+    return [float(value) for value in wanted / scale @ weights]

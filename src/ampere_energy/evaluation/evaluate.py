@@ -50,22 +50,22 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Member:
+class Trial:
     """One member: what was measured, in rounds some time apart, and what each method predicted."""
 
     widths: tuple[int, ...]
-    rounds_j: tuple[float, ...]
+    repeats_j: tuple[float, ...]
     predictions: dict[str, Prediction]
 
     @property
     def measured_j(self) -> float:
         """Joules a step, the mean of the rounds."""
-        return statistics.fmean(self.rounds_j)
+        return statistics.fmean(self.repeats_j)
 
     @property
     def measured_std_j(self) -> float:
         """Standard error of `measured_j`, from the difference of the rounds."""
-        return statistics.stdev(self.rounds_j) / math.sqrt(len(self.rounds_j)) if len(self.rounds_j) > 1 else 0.0
+        return statistics.stdev(self.repeats_j) / math.sqrt(len(self.repeats_j)) if len(self.repeats_j) > 1 else 0.0
 
     def error(self, method: str) -> float:
         """Relative error, positive where the prediction was too high."""
@@ -101,18 +101,18 @@ class Trials:
     profile_j: float | None
     wall_s: float | None
     level: float
-    members: tuple[Member, ...]
+    networks: tuple[Trial, ...]
     recorded: str | None = None
     names: tuple[str, ...] = ()
 
     @property
     def methods(self) -> list[str]:
         """The methods that predicted any member, the profile's own first."""
-        return list(dict.fromkeys(method for member in self.members for method in member.predictions))
+        return list(dict.fromkeys(method for member in self.networks for method in member.predictions))
 
-    def tried(self, method: str) -> list[Member]:
+    def tried(self, method: str) -> list[Trial]:
         """The members that a method predicted; refining was tried on some only."""
-        return [member for member in self.members if method in member.predictions]
+        return [member for member in self.networks if method in member.predictions]
 
     @property
     def floor(self) -> float:
@@ -120,12 +120,12 @@ class Trials:
 
         The windows of one measurement agree better with each other than with a measurement minutes later.
         """
-        return statistics.fmean(m.measured_std_j / m.measured_j for m in self.members)
+        return statistics.fmean(m.measured_std_j / m.measured_j for m in self.networks)
 
     @property
     def repeat_rank(self) -> float | None:
         """Rank correlation of the first two rounds: how well the members can be told apart at all."""
-        pairs = [m.rounds_j[:2] for m in self.members if len(m.rounds_j) > 1]
+        pairs = [m.repeats_j[:2] for m in self.networks if len(m.repeats_j) > 1]
         return _rank([a for a, _ in pairs], [b for _, b in pairs])
 
 
@@ -169,7 +169,7 @@ def _rank(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def evaluate(
-    members: Sequence[ModelRef],
+    networks: Sequence[ModelRef],
     profile: Profile,
     device: Device,
     *,
@@ -180,24 +180,24 @@ def evaluate(
     """Predicts every member first, then measures them all on the profiled device, twice round.
 
     Args:
-        members: what to try: members of one family, or models of one factory.
+        networks: what to try: members of one family, or models of one factory.
         profile: what predicts them.
         device: the profiled one.
         specs: their blocks, where these are known; each is parsed otherwise.
         level: probability of the intervals.
         observe: called with the number of measurements made, of twice as many as there are members.
     """
-    specs = specs or [read(m) for m in members]
+    specs = specs or [read(m) for m in networks]
     predictions = _predicted(specs, profile, level)
     measured: list[Measurement] = []
-    for member in list(members) * ROUNDS:
-        measurement = retries.measured(device, member, REPORT)
+    for network in list(networks) * ROUNDS:
+        measurement = retries.measured(device, network, REPORT)
         same_setting(measurement, profile.device, profile.meter)
         if measurement.infeasible is not None:
-            raise DeviceError(f"{member} could not be measured: {measurement.infeasible}")
+            raise DeviceError(f"{network} could not be measured: {measurement.infeasible}")
         measured.append(measurement)
         observe(len(measured))
-    rounds = [tuple(m.energy_j for m in measured[i :: len(members)]) for i in range(len(members))]
+    rounds = [tuple(m.energy_j for m in measured[i :: len(networks)]) for i in range(len(networks))]
     return Trials(
         family=profile.model,
         device=profile.device,
@@ -209,8 +209,8 @@ def evaluate(
         profile_j=None,
         wall_s=None,
         level=level,
-        members=tuple(Member(*found) for found in zip([m.widths for m in members], rounds, predictions, strict=True)),
-        names=members[0].names,
+        networks=tuple(Trial(*found) for found in zip([n.widths for n in networks], rounds, predictions, strict=True)),
+        names=networks[0].names,
     )
 
 
@@ -267,8 +267,8 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
         profile_j=spent_j(records),
         wall_s=recorded.wall_s,
         level=level,
-        members=tuple(
-            Member(widths, own, found)
+        networks=tuple(
+            Trial(widths, own, found)
             for widths, own, found in zip(asked.members, rounds, predictions, strict=True)
             if own
         ),

@@ -192,7 +192,7 @@ def record(
             if spec.chain:
                 _paper(experiment, spec, ranges, _log(part, folder), device, observe)
         elif part is not Part.ANCHORS:
-            _measured(part, _asked(part, experiment, spec, ranges, device.meter), folder, device, observe)
+            _measured(part, _requests(part, experiment, spec, ranges, device.meter), folder, device, observe)
 
 
 def _of_one_make(made: Sequence[Record], device: Device) -> bool:
@@ -206,15 +206,15 @@ def _log(part: Part, folder: Path) -> MeasurementLog:
     return MeasurementLog(folder / f"{part}.jsonl")
 
 
-Asked = Iterable[tuple[Workload, Procedure | None]]
+Requests = Iterable[tuple[Workload, Procedure | None]]
 """Networks to measure, in order; what has no procedure is timed."""
 
 
 def _measured(
-    part: Part, asked: Asked, folder: Path, device: Device, observe: Callable[[Part, Status | str], None]
+    part: Part, wanted: Requests, folder: Path, device: Device, observe: Callable[[Part, Status | str], None]
 ) -> list[Record]:
     """Measures what a part's log does not have yet; all of it, or of anchors this card's, as others have some."""
-    log, every = _log(part, folder), list(asked)
+    log, every = _log(part, folder), list(wanted)
     records = [r for r in log.read() if part is not Part.ANCHORS or r.device == device.info]
     for seen in records:
         same_setting(seen, device.info, device.meter)
@@ -279,7 +279,9 @@ def _campaign(
     return learnt
 
 
-def _asked(part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[WidthRange], meter: MeterInfo) -> Asked:
+def _requests(
+    part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[WidthRange], meter: MeterInfo
+) -> Requests:
     """What a part measures."""
     if part is Part.OPERATORS:
         domains = Guided(spec, ranges, Rules(), False).scope.domains
@@ -295,7 +297,7 @@ def _asked(part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[Wid
             yield experiment.ref(widths), procedure
 
 
-def _anchors(made: Sequence[Record], meter: MeterInfo) -> Asked:
+def _anchors(made: Sequence[Record], meter: MeterInfo) -> Requests:
     """Blocks that a campaign metered: one that takes a short time, one of middling length and a long one."""
     metered = [(r.time_s, r.workload) for r in made if isinstance(r, Measurement) and r.windows]
     blocks = [(time_s, w) for time_s, w in metered if isinstance(w, Variant) and len(w.blocks) == 1]
@@ -323,8 +325,8 @@ def _refined(
     observe: Callable[[Part, Status | str], None],
 ) -> None:
     log.create()  # also where nothing needs to be measured
-    asked = zip(experiment.members, experiment.specs(experiment.training.mode), strict=True)
-    for number, (widths, spec) in enumerate(itertools.islice(asked, experiment.refine), start=1):
+    pairs = zip(experiment.members, experiment.specs(experiment.training.mode), strict=True)
+    for number, (widths, spec) in enumerate(itertools.islice(pairs, experiment.refine), start=1):
         ref = experiment.ref(widths)
         learnt = refine(learnt, ref, spec, device, experiment.refine_to, log=log.path).profile
         observe(Part.REFINED, f"{number} of {min(experiment.refine, len(experiment.members))}")

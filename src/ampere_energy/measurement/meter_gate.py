@@ -114,8 +114,10 @@ def _judged(
 ) -> Verdict:
     doubts, blind = [], []
     for name, rest, looks, at_s in zip(names, idle, seen, noticed_s, strict=True):
-        power_w = statistics.fmean(look.power_w for look in looks)
-        noise_w = math.hypot(rest.noise_w, statistics.fmean(look.noise_w for look in looks) / math.sqrt(len(looks)))
+        power_w = statistics.fmean(reading.power_w for reading in looks)
+        noise_w = math.hypot(
+            rest.noise_w, statistics.fmean(reading.noise_w for reading in looks) / math.sqrt(len(looks))
+        )
         told = f"{name} reads {rest.power_w:.4g} W idle and {power_w:.4g} W under full load"
         if at_s is None and power_w - rest.power_w <= _LEAST_SIGMAS * noise_w:
             blind.append(told)
@@ -139,8 +141,8 @@ def _notices(idle: _Reading, loaded: _Reading) -> bool:
     return rise_w > max(_SIGMAS * noise_w, _LEAST_RISE * idle.power_w)
 
 
-def _agrees(look: _Reading) -> bool:
-    return look.opinion_w is None or abs(look.opinion_w - look.power_w) <= DISAGREEMENT * look.power_w
+def _agrees(reading: _Reading) -> bool:
+    return reading.opinion_w is None or abs(reading.opinion_w - reading.power_w) <= DISAGREEMENT * reading.power_w
 
 
 def _spans(recorder: Recorder, seconds: float) -> list[Span]:

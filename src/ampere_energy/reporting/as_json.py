@@ -173,7 +173,7 @@ def evaluation_json(sets: Sequence[Trials]) -> list[dict[str, Any]]:
             "mode": trials.training.mode.value,
             "widths": "aligned" if trials.aligned else "any",
             "batch": trials.training.batch,
-            "models": len(trials.members),
+            "models": len(trials.networks),
             "points": trials.points,
             "profile_s": trials.profile_s,
             "profile_j": trials.profile_j,
@@ -195,7 +195,7 @@ def evaluation_json(sets: Sequence[Trials]) -> list[dict[str, Any]]:
                         for method, found in member.predictions.items()
                     },
                 }
-                for member in trials.members
+                for member in trials.networks
             ],
         }
         for trials in sets

@@ -63,7 +63,7 @@ class EvaluatedSet:
     level: float
     floor: float | None
     scores: Mapping[str, Mapping[str, float]]
-    members: tuple[EvaluatedNetwork, ...]
+    networks: tuple[EvaluatedNetwork, ...]
 
 
 def is_evaluation(path: Path) -> bool:

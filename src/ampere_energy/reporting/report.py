@@ -25,7 +25,7 @@ def evaluation_report(records: Sequence[Any]) -> str:
 
 def evaluation_page(sets: Sequence[EvaluatedSet]) -> str:
     """The page of some evaluated sets."""
-    methods = list(dict.fromkeys(m for one in sets for m in (*one.scores, *_guessed(one.members))))
+    methods = list(dict.fromkeys(m for one in sets for m in (*one.scores, *_guessed(one.networks))))
     tints = {method: place % plot.TINTS for place, method in enumerate(methods)}
     title = sets[0].name if len(sets) == 1 else f"{len(sets)} evaluated sets"
     body = f"<h1>{escape(title)}</h1>"
@@ -68,19 +68,19 @@ def _section(one: EvaluatedSet, tints: Mapping[str, int], titled: bool) -> str:
     body += _scores(one)
     if one.floor is not None:
         body += f'<p class="dim">The measurements\' own error is {percent(one.floor)}; no smaller one can be told.</p>'
-    methods = [method for method in tints if method in _guessed(one.members)]
+    methods = [method for method in tints if method in _guessed(one.networks)]
     if not methods:
         return body
     body += f'<div class="cards">{_scatter(one, methods, tints)}{_shares(one, methods, tints)}</div>'
     return body + _errors(one, methods, tints) + _networks(one, methods)
 
 
-def _guessed(members: Sequence[EvaluatedNetwork]) -> list[str]:
-    return list(dict.fromkeys(method for member in members for method in member.guesses))
+def _guessed(networks: Sequence[EvaluatedNetwork]) -> list[str]:
+    return list(dict.fromkeys(method for one in networks for method in one.guesses))
 
 
 def _with(one: EvaluatedSet, method: str) -> list[tuple[int, EvaluatedNetwork]]:
-    return [(place, member) for place, member in enumerate(one.members) if method in member.guesses]
+    return [(place, member) for place, member in enumerate(one.networks) if method in member.guesses]
 
 
 def _scores(one: EvaluatedSet) -> str:
@@ -131,8 +131,8 @@ def _errors(one: EvaluatedSet, methods: Sequence[str], tints: Mapping[str, int])
         series += [Series(method, marks, tints[method])] if marks else []
     if not series:
         return ""
-    names = [member.name for member in one.members[:_MOST_DRAWN]]
-    more = f", the first {_MOST_DRAWN} of {len(one.members)}" if len(one.members) > _MOST_DRAWN else ""
+    names = [member.name for member in one.networks[:_MOST_DRAWN]]
+    more = f", the first {_MOST_DRAWN} of {len(one.networks)}" if len(one.networks) > _MOST_DRAWN else ""
     return card(plot.bars(f"Errors by member{more}", names, series, Axis("error, positive where too high", "%")))
 
 

@@ -230,7 +230,7 @@ def _networks(trials: Trials) -> Table:
     for name in ("predicted", interval(trials.level), found, "error", "inside"):
         table.add_column(name, justify="right", no_wrap=True)
     method = trials.methods[0]
-    for member in trials.members:
+    for member in trials.networks:
         prediction = member.predictions[method]
         low, high = prediction.interval_j or (prediction.energy_j,) * 2
         table.add_row(

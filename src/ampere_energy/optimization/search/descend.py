@@ -196,10 +196,10 @@ class _Problem:
         assert self._at_least is not None
         return energy_slopes, self._at_least - scores, -score_slopes
 
-    def descended(self, draw: np.random.Generator) -> Array:
+    def descended(self, rng: np.random.Generator) -> Array:
         """Where paths from the corners' middle and from random starts end, (STARTS, widths)."""
         low, high = np.log(self._low), np.log(self._high)
-        at = low + (high - low) * draw.uniform(size=(STARTS, len(low)))
+        at = low + (high - low) * rng.uniform(size=(STARTS, len(low)))
         at[0] = (low + high) / 2
         for reach in np.geomspace(_FIRST, _LAST, STEPS):
             loss, excess, limit = self._slopes(self._widths(at))
