@@ -108,7 +108,7 @@ def gradients(space: Space, whole: Whole, budgets: Sequence[float] = BUDGETS) ->
                 "energy": ended.member.energy_j / largest_j,
                 "score / best": ended.member.score / float(whole.scores[whole.energies <= budget_j].max()),
                 "seconds": time.monotonic() - start_s,
-                "scored": ended.asked,
+                "scored": ended.scored,
             }
         )
     return found

@@ -92,22 +92,22 @@ def _observed(offer: Offer, place: dict[Net, int]) -> list[int]:
     return [at, len(place) + at] if offer.metered else [at]
 
 
-def _gains(covariance: Array, targets: Sequence[int], rows: Sequence[Sequence[int]], scatter: Array) -> Array:
+def _gains(covariance: Array, targets: Sequence[int], places: Sequence[Sequence[int]], scatter: Array) -> Array:
     """How much the rows of each offer, time and energy or time alone, take off the mean variance of what is asked."""
-    times, energies = [own[0] for own in rows], [own[-1] for own in rows]
+    times, energies = [own[0] for own in places], [own[-1] for own in places]
     by_time, by_energy = covariance[targets][:, times], covariance[targets][:, energies]
     time = covariance[times, times] + scatter[0, 0]
     energy, both = covariance[energies, energies] + scatter[1, 1], covariance[times, energies] + scatter[0, 1]
     alone = (by_time**2).sum(0) / time
     pair = (energy * by_time**2 - 2 * both * by_time * by_energy + time * by_energy**2).sum(0)
-    metered = [len(own) == 2 for own in rows]
+    metered = [len(own) == 2 for own in places]
     found: Array = np.divide(pair, time * energy - both**2, out=alone, where=metered) / len(targets)
     return found
 
 
-def _after_observing(covariance: Array, rows: Sequence[int], scatter: Array) -> Array:
+def _after_observing(covariance: Array, places: Sequence[int], scatter: Array) -> Array:
     """The covariance after the rows have been observed."""
-    cross = covariance[:, rows]
-    inner = covariance[np.ix_(rows, rows)] + scatter[: len(rows), : len(rows)]
+    cross = covariance[:, places]
+    inner = covariance[np.ix_(places, places)] + scatter[: len(places), : len(places)]
     told: Array = covariance - cross @ np.linalg.solve(inner, cross.T)
     return told

@@ -226,7 +226,7 @@ def _networks(
     return members, [space.spec(member) for member in members]
 
 
-def _tried(members: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learnt: Profile, level: float) -> Trials:
+def _tried(networks: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learnt: Profile, level: float) -> Trials:
     """A profile tried on members that are measured now."""
     from ampere_energy.evaluation.evaluate import evaluate as run
     from ampere_energy.measurement.devices import reopen
@@ -234,7 +234,7 @@ def _tried(members: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learn
 
     if busy := busy_words(learnt.device.name):
         say(busy)
-    count = len(members)
+    count = len(networks)
     stop()  # what trains now wants the memory
     with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status(f"measuring {count}") as status:
 
@@ -243,4 +243,4 @@ def _tried(members: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learn
             if not err.is_terminal:
                 say(f"measured {done} of {2 * count}")
 
-        return run(members, learnt, device, specs=specs, level=level, observe=observe)
+        return run(networks, learnt, device, specs=specs, level=level, observe=observe)

@@ -72,13 +72,13 @@ def learn(
     if any(NOTHING in (o.time_error, o.energy_error) for o in observations):
         time, energy = means(subjects, believable(observations))
     slow = slow_blocks(subjects, observations, time)
-    rows = LogObservations(subjects, _subsample(observations, timings), time, energy, slow)
+    observed = LogObservations(subjects, _subsample(observations, timings), time, energy, slow)
     unknown = Unknowns(subjects, own_coupling(subjects, observations), cached)
     theta = unknown.pack(before) if before is not None else unknown.medians
-    shares = np.zeros((len(rows.net), len(rows.atoms)))
+    shares = np.zeros((len(observed.net), len(observed.atoms)))
     with one_thread():
         for _ in range(_ROUNDS if iterations else 0):
-            evidence = Evidence(unknown, rows, theta)
+            evidence = Evidence(unknown, observed, theta)
             if np.abs(evidence.shares - shares).max() < _SAME:
                 break
             theta, shares = evidence.climb(theta, iterations), evidence.shares
@@ -116,24 +116,24 @@ class Evidence:
     `shares` are those of blocks in sums there.
     """
 
-    def __init__(self, unknown: Unknowns, rows: LogObservations, theta: Array) -> None:
-        self.unknown, self.rows = unknown, rows
-        self.coupling = rows.coupling(rows, (0.0, 0.0), 0.0)
-        self.of_own = [rows.coupling(rows, only, 0.0) - self.coupling for only in ((1.0, 0.0), (0.0, 1.0))]
-        self.of_together = rows.coupling(rows, (0.0, 0.0), 1.0) - self.coupling
+    def __init__(self, unknown: Unknowns, observed: LogObservations, theta: Array) -> None:
+        self.unknown, self.observed = unknown, observed
+        self.coupling = observed.coupling(observed, (0.0, 0.0), 0.0)
+        self.of_own = [observed.coupling(observed, only, 0.0) - self.coupling for only in ((1.0, 0.0), (0.0, 1.0))]
+        self.of_together = observed.coupling(observed, (0.0, 0.0), 1.0) - self.coupling
         at = unknown.unpack(theta)
         power = [with_switches(TIME, t, POWER, p) for t, p in zip(at.time, at.power, strict=True)]
-        mode = Mode(rows, at.time, power, at.beside, at.follows)
+        mode = Mode(observed, at.time, power, at.beside, at.follows)
         self.shares, self.targets = mode.shares, mode.targets
         self.parts = [
-            [_Seen(components, of[:, span], sites) for span, sites in zip(rows.spans, rows.sites, strict=True)]
+            [_Seen(components, of[:, span], sites) for span, sites in zip(observed.spans, observed.sites, strict=True)]
             for components, of in ((TIME, mode.shares), (POWER, mode.metered))
         ]
         self.more = [
-            csr_array(own.shares * rows.is_energy[:, None] * own.pair.a.power_sensitivity(1.0)[None, :])
+            csr_array(own.shares * observed.is_energy[:, None] * own.pair.a.power_sensitivity(1.0)[None, :])
             for own in self.parts[0]
         ]
-        self.switched = [csr_array(mode.metered[:, span]) for span in rows.spans]
+        self.switched = [csr_array(mode.metered[:, span]) for span in observed.spans]
 
     def climb(self, theta: Array, iterations: int) -> Array:
         """The best θ reached."""
@@ -145,9 +145,9 @@ class Evidence:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value at θ, and its gradient."""
-        rows, unknown = self.rows, self.unknown
+        observed, unknown = self.observed, self.unknown
         at = unknown.unpack(theta)
-        total = self.coupling + rows.noise(at.beside.scatter, at.steadier)
+        total = self.coupling + observed.noise(at.beside.scatter, at.steadier)
         contexts = [*zip(at.own, self.of_own, strict=True), (at.together, self.of_together)]
         for deviation, share in contexts:
             total += deviation**2 * share
@@ -184,7 +184,7 @@ class Evidence:
                         float((weighted * square).sum() / length**2)
                         for square, length in zip(own.pair.squares(component), lengths, strict=False)
                     ]
-        usual, long = (self._noise_slopes(inner, at, rows.long == which) for which in (False, True))
+        usual, long = (self._noise_slopes(inner, at, observed.long == which) for which in (False, True))
         of_time, of_energy, of_carried = (a + b for a, b in zip(usual, long, strict=True))
         of_own = [float(2 * deviation**2 * (inner * share).sum()) for deviation, share in contexts]
         gradient += [of_time, of_energy, *of_own[:2], of_carried, of_own[2], long[0] + long[1]]
@@ -195,13 +195,13 @@ class Evidence:
         value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z
         return float(value), np.array(gradient) + z / unknown.sigmas
 
-    def _noise_slopes(self, inner: Array, at: Hypers, rows: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
-        """The slopes in the logarithms of the noise of time, of energy and of what is carried, of some rows."""
-        energies = np.flatnonzero(self.rows.is_energy & rows)
-        share = np.where(self.rows.long, at.steadier**2, 1.0)
+    def _noise_slopes(self, inner: Array, at: Hypers, chosen: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
+        """The slopes in the logarithms of the noise of time, of energy and of what is carried, of some observed."""
+        energies = np.flatnonzero(self.observed.is_energy & chosen)
+        share = np.where(self.observed.long, at.steadier**2, 1.0)
         weighted = np.diagonal(inner) * share
-        in_time, in_energy = weighted[~self.rows.is_energy & rows].sum(), weighted[energies].sum()
-        shared = at.carried * (inner[energies, self.rows.net[energies]] * share[energies]).sum()
+        in_time, in_energy = weighted[~self.observed.is_energy & chosen].sum(), weighted[energies].sum()
+        shared = at.carried * (inner[energies, self.observed.net[energies]] * share[energies]).sum()
         carried_on = at.carried**2 * in_energy
         of_time = 2 * at.noise[0] ** 2 * (in_time + 2 * shared + carried_on)
         return (

@@ -119,7 +119,7 @@ class LogObservations:
         """The covariance of the rows' contexts with another's.
 
         Args:
-            other: the other rows.
+            other: the other observed.
             own: the deviations, in time and in power, that are each network's own …
             together: … and that in time which all networks have in common.
         """
@@ -158,42 +158,44 @@ class Mode:
         shares, metered: each row's shares of its blocks, and those of rows of energy alone: (rows, atoms).
         timed: how far each row goes with its blocks' residuals of time: (rows, atoms).
         targets: what of each row's logarithm is left to explain.
-        factor: of the covariance of the rows.
+        factor: of the covariance of the observed.
         alpha: its inverse times the targets.
     """
 
     def __init__(
         self,
-        rows: LogObservations,
+        observed: LogObservations,
         time_hyper: Sequence[Hyper],
         power: Sequence[tuple[Sequence[Component], Hyper]],
         beside: Unshared,
         rhos: Sequence[float],
     ) -> None:
-        pairs = [Pair(sites, sites) for sites in rows.sites]
-        self.rows, self._rhos = rows, rhos
+        pairs = [Pair(sites, sites) for sites in observed.sites]
+        self.observed, self._rhos = observed, rhos
         self._time = [covariance(TIME, hyper, pair) for hyper, pair in zip(time_hyper, pairs, strict=True)]
         self._power = [covariance(*of_power, pair) for of_power, pair in zip(power, pairs, strict=True)]
-        known = rows.unshared(beside)
-        g, p = np.zeros(len(rows.atoms)), np.zeros(len(rows.atoms))
-        alone = np.flatnonzero(np.bincount(rows.row) == 1)
+        known = observed.unshared(beside)
+        g, p = np.zeros(len(observed.atoms)), np.zeros(len(observed.atoms))
+        alone = np.flatnonzero(np.bincount(observed.row) == 1)
         # Of a block alone the logarithm is linear; sums are linearised where the blocks alone say that they are.
-        for kept in (alone, *[np.arange(len(rows.net))] * _MODE_STEPS):
+        for kept in (alone, *[np.arange(len(observed.net))] * _MODE_STEPS):
             if len(kept):
                 g, p = self._step(g, p, kept, known[np.ix_(kept, kept)])
 
     def _step(self, g: Array, p: Array, kept: npt.NDArray[np.intp], known: Array) -> tuple[Array, Array]:
         """One step toward the mode, of what some rows tell."""
-        rows = self.rows
-        every, targets = rows.linearised(g, p, self._rhos)
-        shares, timed, targets = every[kept], rows.time_sensitivity(every, self._rhos)[kept], targets[kept]
-        metered = shares * rows.is_energy[kept, None]
-        self.factor = _factor(rows.covariance(self._time, timed) + rows.covariance(self._power, metered) + known)
+        observed = self.observed
+        every, targets = observed.linearised(g, p, self._rhos)
+        shares, timed, targets = every[kept], observed.time_sensitivity(every, self._rhos)[kept], targets[kept]
+        metered = shares * observed.is_energy[kept, None]
+        self.factor = _factor(
+            observed.covariance(self._time, timed) + observed.covariance(self._power, metered) + known
+        )
         self.alpha = cho_solve((self.factor, True), targets)
         self.shares, self.timed, self.metered, self.targets = shares, timed, metered, targets
         toward_g, toward_p = timed.T @ self.alpha, metered.T @ self.alpha
         g, p = np.empty_like(g), np.empty_like(p)
-        for span, kt, kp in zip(rows.spans, self._time, self._power, strict=True):
+        for span, kt, kp in zip(observed.spans, self._time, self._power, strict=True):
             g[span], p[span] = kt @ toward_g[span], kp @ toward_p[span]
         return g, p
 

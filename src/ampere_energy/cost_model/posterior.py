@@ -76,23 +76,26 @@ class Posterior:
 
     def __init__(self, fit: NetFit) -> None:
         self.fit = fit
-        self.rows = rows = LogObservations(fit.subjects, fit.observations, fit.time, fit.energy, fit.slow)
-        mode = Mode(rows, fit.time_hyper, fit.power, fit.beside, fit.follows)
+        self.observed = observed = LogObservations(fit.subjects, fit.observations, fit.time, fit.energy, fit.slow)
+        mode = Mode(observed, fit.time_hyper, fit.power, fit.beside, fit.follows)
         timed, metered, factor, alpha = mode.timed, mode.metered, mode.factor, mode.alpha
         self.coupling_var = fit.together**2 + fit.own[0] ** 2, COUPLING_POWER**2 + fit.own[1] ** 2
         self.factor, self.alpha = factor, alpha
         self.timed, self.metered = timed, metered
         self.toward_g, self.toward_p = timed.T @ alpha, metered.T @ alpha
-        w = rows.coupled * alpha
+        w = observed.coupled * alpha
         self.inverse_factor = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
         self.half_timed, self.half_metered = self.inverse_factor @ timed, self.inverse_factor @ metered
-        self.half_coupling = self.inverse_factor @ (rows.coupled * fit.together**2)
-        self.half_power = self.inverse_factor @ (rows.coupled * rows.is_energy * COUPLING_POWER**2)
-        self.context_time, self.context_power = fit.together**2 * w.sum(), COUPLING_POWER**2 * w[rows.is_energy].sum()
+        self.half_coupling = self.inverse_factor @ (observed.coupled * fit.together**2)
+        self.half_power = self.inverse_factor @ (observed.coupled * observed.is_energy * COUPLING_POWER**2)
+        self.context_time, self.context_power = (
+            fit.together**2 * w.sum(),
+            COUPLING_POWER**2 * w[observed.is_energy].sum(),
+        )
 
     def posterior(self, nets: Sequence[Net]) -> Array:
         """See `NetFit.posterior`."""
-        fit, data = self.fit, self.rows
+        fit, data = self.fit, self.observed
         observations = [Observation(net, 1.0, 1.0, 0.0) for net in nets]
         asked = LogObservations(fit.subjects, observations, fit.time, fit.energy, fit.slow)
         g, p = np.zeros(len(asked.atoms)), np.zeros(len(asked.atoms))
@@ -122,8 +125,8 @@ class Posterior:
         """See `NetFit.left_out`."""
         inverse = cho_solve((self.factor, True), np.eye(len(self.alpha)))
         errors, deviations = [], []
-        for identity in range(self.rows.identity.max() + 1):
-            own = np.flatnonzero(self.rows.identity == identity)
+        for identity in range(self.observed.identity.max() + 1):
+            own = np.flatnonzero(self.observed.identity == identity)
             left = np.linalg.inv(inverse[np.ix_(own, own)])
             errors.append((left @ self.alpha[own])[-1])
             deviations.append(np.sqrt(left[-1, -1]))
@@ -135,7 +138,7 @@ class Posterior:
             widths = np.asarray(at, dtype=float)
             slow = self.fit.slow.at(kind, widths)
             sites = Sites(np.full(len(at), place), widths, self.fit.subjects[kind].taps, slow)
-            yield work, self.rows.spans[work], sites, Pair(sites, self.rows.sites[work])
+            yield work, self.observed.spans[work], sites, Pair(sites, self.observed.sites[work])
 
     def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
         """See `NetFit.predict`; what depends on single blocks once for each distinct point, the rest in chunks.
@@ -162,8 +165,8 @@ class Posterior:
             time_var[part] -= np.einsum("ij,ij->i", known_t, known_t)
             energy_var[part] -= np.einsum("ij,ij->i", known_e, known_e)
             joint_var[part] -= np.einsum("ij,ij->i", known_t, known_e)
-            own[part] = (same * fit.own[0] ** 2 * self.rows.coupled) @ self.alpha
-            own_power[part] = (same * fit.own[1] ** 2 * self.rows.coupled * self.rows.is_energy) @ self.alpha
+            own[part] = (same * fit.own[0] ** 2 * self.observed.coupled) @ self.alpha
+            own_power[part] = (same * fit.own[1] ** 2 * self.observed.coupled * self.observed.is_energy) @ self.alpha
         # Blocks are at their expectations, and so is their sum; its median lies lower by half its own variance.
         in_both, in_power = (coupling**2 * variance for variance in self.coupling_var)
         middle_t = np.exp(-0.5 * np.maximum(time_var - in_both, 0.0))
@@ -183,19 +186,19 @@ class Posterior:
 
     def _block(self, kind: int, at: Array) -> BlockSites:
         """A block at its distinct points, seen through the rows: L⁻¹ ω k for time and for power."""
-        fit, rows = self.fit, self.rows
+        fit, observed = self.fit, self.observed
         work, place = fit.place[kind]
         points = np.asarray(at, dtype=float)
         _, first, back = np.unique(tags_of(points), return_index=True, return_inverse=True)
         slow = fit.slow.at(kind, points[first])
         sites = Sites(np.full(len(first), place), points[first], fit.subjects[kind].taps, slow)
-        span, count = rows.spans[work], len(sites)
+        span, count = observed.spans[work], len(sites)
         to_time, to_power = self.half_timed[:, span].T, self.half_metered[:, span].T
         g, p = np.empty(count), np.empty(count)
-        rows_time, rows_power = np.empty((count, len(rows.net))), np.empty((count, len(rows.net)))
+        rows_time, rows_power = np.empty((count, len(observed.net))), np.empty((count, len(observed.net)))
         for start in range(0, count, CHUNK):
             part = slice(start, start + CHUNK)
-            pair = Pair(sites.at(part), rows.sites[work])
+            pair = Pair(sites.at(part), observed.sites[work])
             kt = covariance(TIME, fit.time_hyper[work], pair)
             kp = covariance(*fit.power[work], pair)
             g[part], p[part] = kt @ self.toward_g[span], kp @ self.toward_p[span]
@@ -225,10 +228,10 @@ class Posterior:
         known_t = np.broadcast_to(shared, (len(in_time), len(shared))).copy()
         known_e = np.broadcast_to(shared + coupling * self.half_power, known_t.shape).copy()
         if same.any():
-            coupled = coupling * same * self.rows.coupled
+            coupled = coupling * same * self.observed.coupled
             own = self.fit.own[0] ** 2 * coupled @ self.inverse_factor.T
             known_t += own
-            known_e += own + self.fit.own[1] ** 2 * (coupled * self.rows.is_energy) @ self.inverse_factor.T
+            known_e += own + self.fit.own[1] ** 2 * (coupled * self.observed.is_energy) @ self.inverse_factor.T
         for b, block in enumerate(blocks):
             back = block.back[part]
             for known, share, seen in (
@@ -285,12 +288,12 @@ class Posterior:
 
     def _measured(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
         """Which rows are of the very same network: (N, rows), or (1, rows) of zeros where none of the structure is."""
-        found = np.zeros((1, len(self.rows.net)))
-        for row, net in enumerate(self.rows.net):
-            blocks = self.rows.observations[net].blocks
+        found = np.zeros((1, len(self.observed.net)))
+        for row, net in enumerate(self.observed.net):
+            blocks = self.observed.observations[net].blocks
             if len(blocks) > 1 and [kind for kind, _ in blocks] == list(kinds):
                 if len(found) == 1 != len(points[0]):
-                    found = np.zeros((len(points[0]), len(self.rows.net)))
+                    found = np.zeros((len(points[0]), len(self.observed.net)))
                 agree = [(at == np.array(point)).all(1) for at, (_, point) in zip(points, blocks, strict=True)]
                 found[:, row] = np.logical_and.reduce(agree)
         return found
@@ -320,12 +323,12 @@ class Posterior:
 
     def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
         """See `NetFit.sample`."""
-        fit, rows = self.fit, self.rows
+        fit, observed = self.fit, self.observed
         coupling = (len(kinds) - 1) / len(kinds)
         count = len(kinds)
         blocks = list(self._blocks(kinds, points))
         prior = np.zeros((2 * count + 2, 2 * count + 2))  # g of each block, p of each, context of time and power
-        cross = np.zeros((2 * count + 2, len(rows.net)))
+        cross = np.zeros((2 * count + 2, len(observed.net)))
         for i, (work, span, a, pair) in enumerate(blocks):
             cross[i] = covariance(TIME, fit.time_hyper[work], pair)[0] @ self.timed.T[span]
             cross[count + i] = covariance(*fit.power[work], pair)[0] @ self.metered.T[span]
@@ -335,8 +338,8 @@ class Posterior:
                     prior[count + i, count + j] = between(*fit.power[work], a, b)[0]
         prior[-2, -2], prior[-1, -1] = self.coupling_var
         same = self._measured(kinds, points)[0]
-        cross[-2] = rows.coupled * (fit.together**2 + same * fit.own[0] ** 2)
-        cross[-1] = rows.coupled * rows.is_energy * (COUPLING_POWER**2 + same * fit.own[1] ** 2)
+        cross[-2] = observed.coupled * (fit.together**2 + same * fit.own[0] ** 2)
+        cross[-1] = observed.coupled * observed.is_energy * (COUPLING_POWER**2 + same * fit.own[1] ** 2)
         known = solve_triangular(self.factor, cross.T, lower=True)
         half = np.linalg.cholesky(prior - known.T @ known + 1e-12 * np.eye(len(prior)))
         z = cross @ self.alpha + np.random.default_rng(seed).standard_normal((draws, len(prior))) @ half.T

@@ -52,7 +52,7 @@ def descent_table(descent: Descent, space: Space, objective: str) -> RenderableT
         ("90% interval", f"{si(low, 'J')} – {si(high, 'J')}"),
         ("time", duration(network.time_s)),
         *_before_rounding(descent, space),
-        ("scored", f"{descent.asked:,} of {space.size:,} members"),
+        ("scored", f"{descent.scored:,} of {space.size:,} members"),
     ]
     return Group(facts(rows), Text(_caption(space), style="dim"))
 
@@ -72,7 +72,7 @@ def descent_json(descent: Descent, space: Space, objective: str) -> dict[str, An
     """`ampere search --gradient --json`."""
     return {
         **_space_json(space, objective),
-        "scored": descent.asked,
+        "scored": descent.scored,
         "member": _network_json(descent.member),
         "continuous": {
             "widths": list(descent.continuous),

@@ -43,7 +43,7 @@ def test_it_finds_nearly_the_best_of_all_members(card: Space) -> None:
     assert (found.score, found.energy_j) == pytest.approx((scores[place], energies[place]))
     assert ended.continuous_j == pytest.approx(1.0, rel=0.25)
     assert len(ended.continuous) == 4
-    assert ended.asked < card.size
+    assert ended.scored < card.size
     cheap = descend(card, at_least=6e5).member
     assert cheap.score >= 6e5
     assert cheap.energy_j <= 1.03 * energies[scores >= 6e5].min()

@@ -45,13 +45,13 @@ class Descent:
         member: the best, at widths that may be chosen.
         continuous: the widths that blocks follow, before they were rounded …
         continuous_j: … and what these would cost.
-        asked: how many members were scored.
+        scored: how many members were scored.
     """
 
     member: FoundNetwork
     continuous: tuple[float, ...]
     continuous_j: float
-    asked: int
+    scored: int
 
 
 def descend(
@@ -89,7 +89,7 @@ def descend(
     score = proxy(space, objective) if isinstance(objective, str) else objective
     label, known = label_of(objective), dict[ModelRef, float]()
 
-    def asked(ref: ModelRef) -> float:
+    def score_once(ref: ModelRef) -> float:
         if ref not in known:
             known[ref] = scored(score, ref, label)
         if not math.isfinite(known[ref]):
@@ -99,7 +99,7 @@ def descend(
     found: list[tuple[_Problem, tuple[int, ...], Array]] = []
     structures = [(training, layers) for training, setting in space.settings.items() for layers in setting.specs]
     for done, (training, layers) in enumerate(structures, start=1):
-        problem = _Problem(space, training, layers, asked, budget_j, at_least)
+        problem = _Problem(space, training, layers, score_once, budget_j, at_least)
         ends = problem.descended(np.random.default_rng(seed))
         polished = [problem.exchanged(member) for member in problem.best(problem.rounded(ends), _POLISHED)]
         [widths] = problem.best(polished)
@@ -113,7 +113,7 @@ def descend(
     return Descent(
         FoundNetwork(
             ref,
-            asked(ref),
+            score_once(ref),
             float(cost.energy_j[0]),
             (float(cost.low_j[0]), float(cost.high_j[0])),
             float(cost.time_s[0]),
@@ -168,9 +168,9 @@ class _Problem:
     def _scores(self, widths: Array) -> Array:
         return np.array([self._score(self.ref(row)) for row in widths])
 
-    def rank(self, members: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    def rank(self, points: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
         """What is least is best: how far past the limit, then the loss."""
-        widths = np.array(members, dtype=float)
+        widths = np.array(points, dtype=float)
         energies, scores = self.energies(widths), self._scores(widths)
         if self._budget_j is not None:
             return [(max(0.0, e / self._budget_j - 1), -s) for e, s in zip(energies, scores, strict=True)]
@@ -230,10 +230,10 @@ class _Problem:
         rows = np.concatenate([corners, self._snapped(ends), *raised])
         return list(dict.fromkeys(map(tuple, rows.tolist())))
 
-    def best(self, members: Sequence[tuple[float, ...]], count: int = 1) -> list[tuple[int, ...]]:
-        ranks = self.rank(members)
-        order = sorted(range(len(members)), key=ranks.__getitem__)
-        return [tuple(int(width) for width in members[place]) for place in order[:count]]
+    def best(self, points: Sequence[tuple[float, ...]], count: int = 1) -> list[tuple[int, ...]]:
+        ranks = self.rank(points)
+        order = sorted(range(len(points)), key=ranks.__getitem__)
+        return [tuple(int(width) for width in points[place]) for place in order[:count]]
 
     def exchanged(self, widths: tuple[int, ...]) -> tuple[int, ...]:
         """The member after exchanges between two widths, or changes of one, as long as they help."""
