@@ -64,7 +64,7 @@ def test_a_quarter_of_each_round_is_for_round_members() -> None:
     assert all(all(own[: BATCH // 4]) for own in rounds)
     assert sum(sum(own[BATCH // 4 :]) for own in rounds) < 0.2 * len(told)
     aligned = Guided(spec, FAMILIES["cnn5"].aligned(8).ranges, Rules(points=100), captures=False)
-    assert aligned.even_questions == []  # all its members are
+    assert aligned.even_questions == []  # all its networks are
 
 
 def test_issuing_is_timed_only_where_a_step_may_wait_for_it() -> None:

@@ -55,5 +55,5 @@ def test_methods_by_work_know_that_a_captured_whole_would_have_waited_for_the_ho
     waits = replace(busy, host=host, idle_w=10.0)
     assert by_work(waits, [spec.blocks])["flops_affine"] == [pytest.approx(10.0 * slow_s, rel=0.02)]
     assert by_work(busy, [spec.blocks])["flops_affine"][0] < slow_s
-    assert by_time(waits, [slow_s]) == [pytest.approx(10.0 * slow_s, rel=0.02)], "mostly idle, as members are"
+    assert by_time(waits, [slow_s]) == [pytest.approx(10.0 * slow_s, rel=0.02)], "mostly idle, as networks are"
     assert by_time(busy, [1.0])[0] > 20.0

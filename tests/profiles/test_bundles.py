@@ -100,12 +100,12 @@ def test_the_recorded_families_are_bundled_as_their_logs_give_them(
 
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_a_bundled_profile_misses_hardly_more_than_on_the_day_it_was_made(mode: str) -> None:
-    """Kinds are named as they were, and the fit of today is about as good on the few members measured then."""
+    """Kinds are named as they were, and the fit of today is about as good on the few networks measured then."""
     [record] = json.loads((FIRST / f"{mode}-evaluation.json").read_text())
     then, now = record["scores"]["ampere"], entries(H200)[f"cnn5-128x3x64x64-{mode}"].accuracy
     assert now is not None
     assert now.models == record["models"]
-    assert now.mape <= then["mape"] + 0.002  # 5.60 % captured, 5.45 on the day: of twelve members, within their noise
+    assert now.mape <= then["mape"] + 0.002  # 5.60 % captured, 5.45 on the day: of twelve networks, within their noise
     learnt = load_bundled(H200, f"cnn5-128x3x64x64-{mode}")
     errors = []
     for trial in record["trials"]:
@@ -194,7 +194,7 @@ def test_elsewhere_adds_the_card_and_the_host_to_the_interval(level: float) -> N
 
 
 def test_what_other_cards_add_is_what_was_measured() -> None:
-    """Where intervals are for other cards, they hold about nine in ten of the members measured there."""
+    """Where intervals are for other cards, they hold about nine in ten of the networks measured there."""
     rows = json.loads(RESULTS.read_text())["cards"]["result"]
     alike = on_other_cards(rows)
     assert 0.85 <= pooled(alike, "inside elsewhere") <= 0.95

@@ -80,9 +80,9 @@ def test_the_page_of_sets_carries_their_numbers(tmp_path: Path) -> None:
     assert len(points) == 2 * (4 + 3)
     assert ("ampere", 16, 16.8) in points
     assert ("flops", 0.09, 0.045) in points
-    errors = marks(page, "Errors by member")
+    errors = marks(page, "Errors by network")
     assert {(series, round(y)) for series, _, y in errors} == {("ampere", 5), ("flops", -50)}
-    assert marks(page, "How many members err")[3] == ("ampere", 5, 100)
+    assert marks(page, "How many networks err")[3] == ("ampere", 5, 100)
     assert page.count('<section id="set-') == 2
     assert "cuda (gpu NVIDIA H200)" in page
     assert "40 networks, measured in 90.0 s, 9.00 kJ" in page
@@ -133,11 +133,11 @@ def spoilt(change: Callable[[dict[str, Any]], object]) -> list[dict[str, Any]]:
         ([7], "has no scores"),
         (spoilt(lambda r: r["scores"]["flops"].pop("mape")), "no mape of flops"),
         (spoilt(lambda r: r.update(floor=True)), "floor has True, which is no number"),
-        (spoilt(lambda r: r["members"][1].update(measured_j=0)), r"members\[1\] has a measured energy of 0 J"),
+        (spoilt(lambda r: r["members"][1].update(measured_j=0)), r"networks\[1\] has a measured energy of 0 J"),
         (spoilt(lambda r: r["members"][0].pop("predictions")), "has no predictions"),
         (spoilt(lambda r: r["members"][0]["predictions"]["flops"].update(energy_j=float("nan"))), "nan, which is no"),
         (spoilt(lambda r: r["members"][0]["predictions"]["ampere"].update(interval_j=[1])), "without two ends"),
-        (spoilt(lambda r: r.update(members=3)), "members that are no list"),
+        (spoilt(lambda r: r.update(members=3)), "networks that are no list"),
         (spoilt(lambda r: r.update(identity=[])), "identity should be an object"),
     ],
 )

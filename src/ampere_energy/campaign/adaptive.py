@@ -1,7 +1,7 @@
 """The guided campaign: time densely, meter sparsely, and ask for what teaches most about whole models per second.
 
 It opens with a fixed design (`opening`). Then rounds of the most telling measurements (`batch_planner`, `acquisition`)
-over a sample of the family's members, until intervals are narrow enough, the time is spent, or the points are. Where a
+over a sample of the family's networks, until intervals are narrow enough, the time is spent, or the points are. Where a
 kind is slow at some widths, some timings look for all of them, one after another (`slow_region_search`).
 
 All choices follow from the records alone, in their order, so a killed campaign resumes where it was. What is asked for
@@ -38,9 +38,9 @@ from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import MOST_POINTS
 
 QUESTIONS = 96
-"""Members whose estimates are asked for: of half as many, the guide would learn those very widths, and not the rest."""
+"""Networks whose estimates matter: of half as many, the campaign would learn those very widths, and not the rest."""
 EVEN_QUESTIONS = 24
-"""Members with round widths that a part of each round is for, where timings are cheap enough to spare some."""
+"""Networks with round widths that a part of each round is for, where timings are cheap enough to spare some."""
 BATCH = 16
 REACH_90 = 1.645
 _TIMINGS = 5
@@ -66,7 +66,7 @@ class Guided:
         ranges: the values to cover of each of the model's widths.
         rules: end conditions and rule.
         captures: blocks of eager steps are metered as captured graphs, which shows what the device takes alone.
-        ref: how to build whole members of a model that is no chain of recipes.
+        ref: how to build whole networks of a model that is no chain of recipes.
         elapsed: seconds since the campaign began, of which what it thinks takes some too.
         more: further structures of the same factory.
     """
@@ -211,7 +211,7 @@ class Guided:
 
     @lru_cache(maxsize=2)  # noqa: B019 - lives as long as the campaign
     def _uncertainty(self, count: int) -> float:
-        """Half the 90 % interval of a member's energy, as a share, the mean over the questions.
+        """Half the 90 % interval of a network's energy, as a share, the mean over the questions.
 
         With a budget it is the interval that an estimate states, in which measurements scatter: that is what the time
         given is for. Without one a campaign on a device that never repeats itself would not end.

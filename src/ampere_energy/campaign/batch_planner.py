@@ -1,12 +1,12 @@
 """What a round of a guided campaign asks for: its parts, and what each is chosen from.
 
-    one member's issuing          where a step may wait for the host
-    a quarter for round members   what tells most about members of round widths, where timings are cheap
+    one network's issuing          where a step may wait for the host
+    a quarter for round networks   what tells most about networks of round widths, where timings are cheap
     a quarter for small kinds     what tells most among all widths of kinds that have few, until all of them are timed
-    the rest                      what tells most about members of any widths …
+    the rest                      what tells most about networks of any widths …
     … of which half the timings   give way to searches for slow widths, where a kind has some (`slow_region_search`)
 
-What is chosen from are blocks at widths drawn by chance, where they were measured last, and whole members, timed or
+What is chosen from are blocks at widths drawn by chance, where they were measured last, and whole networks, timed or
 metered, each for what it costs.
 """
 
@@ -55,7 +55,7 @@ class BatchPlanner:
     Attributes:
         scope: what the campaign is about.
         rules: what guides it.
-        questions: members whose estimates are asked for …
+        questions: networks whose estimates are asked for …
         even_questions: … and those of round widths.
         records: all that was measured before.
         known: the fit to it.
@@ -109,7 +109,7 @@ class BatchPlanner:
         return tuple(found[: self.length])
 
     def _most_informative(self, offers: Sequence[Offer], even: Requests, small: Requests, count: int) -> list[Offer]:
-        """What tells most: a part of it of round members, a part of all widths of small kinds."""
+        """What tells most: a part of it of round networks, a part of all widths of small kinds."""
         chosen = best(self.known, self.even_questions, self.offers(even), count // EVERY)
         swept = best(self.known, self.questions, self.offers(small), count // EVERY)
         chosen += [offer for offer in swept if offer not in chosen]
@@ -125,7 +125,7 @@ class BatchPlanner:
         return [*way, *(offer for offer in chosen if offer not in way)], len(way)
 
     def _tried(self, rng: random.Random) -> tuple[list[list[Point]], list[Widths]]:
-        """Points of each kind and widths of members, by chance; the model's own where its widths are not varied."""
+        """Points of each kind and widths of networks, by chance; the model's own where its widths are not varied."""
         if not self.scope.varied:
             return [self.scope.own(kind) for kind in self.scope.kinds], []
         tried, domains = max(_TRIED, self.length), list(self.scope.domains.values())
@@ -137,7 +137,7 @@ class BatchPlanner:
         return points, [self.scope.random_widths(rng) for _ in range(_TRIED_WHOLE)]
 
     def _even(self, points: Sequence[Sequence[Point]], networks: Sequence[Widths]) -> Requests:
-        """Blocks and members of round widths; none where timings are not cheap enough to spare some for them."""
+        """Blocks and networks of round widths; none where timings are not cheap enough to spare some for them."""
         if not (self.rules.timings and self.even_questions):
             return {}
         some = zip(points, self.scope.domains.values(), strict=True)
@@ -158,7 +158,7 @@ class BatchPlanner:
         return [net[0][1] for net, _ in self.records if len(net) == 1 and net[0][0] == kind][-_TRIED:]
 
     def _requests(self, points: Sequence[Sequence[Point]], networks: Sequence[Widths]) -> Requests:
-        """Blocks of each kind and whole members, timed or metered, as far as that was not done and did not fail."""
+        """Blocks of each kind and whole networks, timed or metered, as far as that was not done and did not fail."""
         requests: Requests = {}
         for index, (kind, own) in enumerate(zip(self.scope.kinds, points, strict=True)):
             for point in dict.fromkeys(own):
@@ -190,7 +190,7 @@ class BatchPlanner:
         return costs(self.records, self.scope.spec.training.mode.waits)
 
     def issued(self, rng: random.Random) -> list[Request]:
-        """A member whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone.
+        """A network whose issuing is timed in a round: a host's speed drifts, and one moment tells of itself alone.
 
         None where the device takes much longer than the host, which may then be as fast as it likes.
         """

@@ -1,9 +1,9 @@
 """How a guided campaign opens: a fixed design, in shuffled order so that drift is not mistaken for width.
 
-Every kind is timed at its bounds and at a few widths in between and metered at three of them, and some whole members
+Every kind is timed at its bounds and at a few widths in between and metered at three of them, and some whole networks
 are metered, which alone can tell what blocks cost in company. All as captured graphs where the device can; what the
-host takes to issue a step is timed at some of these widths and of a few members: it scatters, and jumps where a library
-takes kernels that come in other numbers. A model that stands as it is is metered whole as well: nothing else tells as
+host takes to issue a step is timed at some of these widths and of a few networks: it scatters, and jumps where a
+library takes kernels that come in other numbers. A model that stands as it is is metered whole as well: nothing else tells as
 much of what it costs, and its blocks then say how that divides.
 """
 
@@ -22,11 +22,11 @@ from ampere_energy.model.variants import Variant, alone
 
 _INSIDE = 10
 _WHOLE, _WHOLE_OF_MANY = 2, 6
-"""How many members are metered whole: of one structure, and of several."""
+"""How many networks are metered whole: of one structure, and of several."""
 _WHOLE_AT_LEAST = 3
 """How many of these where there are several structures, whatever the budget: the many kinds alone may outlast it."""
 _ISSUED, _ISSUED_WHOLE, _ISSUED_LIGHT = 5, 4, 4
-"""At how many points of a kind, of how many members and of how many of the lightest issuing a step is timed."""
+"""At how many points of a kind, of how many networks and of how many of the lightest issuing a step is timed."""
 _LEAST = 2
 """At how many points every kind of several structures is timed, whatever the budget: there may be hundreds of kinds."""
 _SIDE_BY_SIDE = 3
@@ -43,11 +43,11 @@ class Opening:
 
 
 def opening(scope: Scope, random_networks: Sequence[Widths], timings: bool) -> Opening:
-    """What every kind needs first, then whole members and more; each part shuffled.
+    """What every kind needs first, then whole networks and more; each part shuffled.
 
     Args:
         scope: what the campaign is about.
-        random_networks: members drawn by chance, of which some are measured whole.
+        random_networks: networks drawn by chance, of which some are measured whole.
         timings: whether blocks are timed as well as metered.
     """
     rng = random.Random(f"opening:{scope.spec.name}")
@@ -57,7 +57,7 @@ def opening(scope: Scope, random_networks: Sequence[Widths], timings: bool) -> O
     later: list[Request] = []
     for kind, domain in scope.domains.items():
         corners = bounds(domain)
-        largest = () if members else corners[:1]  # else the largest member, metered, tells of it
+        largest = () if members else corners[:1]  # else the largest network, metered, tells of it
         inside = [point for point in random_points(domain, _INSIDE * len(domain), rng) if point not in corners]
         points = [*corners, *inside]
         looked = list(dict.fromkeys((corners[-1], *opposite(domain), *largest)))
@@ -102,7 +102,7 @@ def _between(requests: Sequence[Request], itself: Request, times: int) -> list[R
 
 
 def _whole_networks(scope: Scope, random_networks: Sequence[Widths]) -> list[Workload]:
-    """The largest member, some drawn by chance, and the lightest of these, which wait for the host."""
+    """The largest network, some drawn by chance, and the lightest of these, which wait for the host."""
     if not scope.varied:
         return []
     some = _WHOLE_OF_MANY if scope.more else _ISSUED_WHOLE

@@ -60,7 +60,7 @@ def profile(
         method: `ampere` (blocks alone, all fitted jointly, guided) or `paper` (small networks, subtracted).
         observe: called with the campaign's status after each measurement.
         budget_s: short for `rules=Rules(budget_s=…)`.
-        ref: where the model comes from, so that whole members can be built of one that is no chain of recipes.
+        ref: where the model comes from, so that whole networks can be built of one that is no chain of recipes.
         more: further structures of the same factory, profiled together.
         begin: called when all else was checked, before the log is read.
 

@@ -1,4 +1,4 @@
-"""What a campaign is about: a family's kinds and members, as they are trained and as the fit sees them."""
+"""What a campaign is about: a family's kinds and networks, as they are trained and as the fit sees them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Key = tuple[Net, Manner]
 
 @dataclass(frozen=True)
 class Scope:
-    """A family of models, and how its members are measured.
+    """A family of models, and how its networks are measured.
 
     Attributes:
         spec: the parsed model, at its largest widths.
         ranges: the values to cover of each of the model's widths.
         captures: blocks of eager steps are metered as captured graphs, which shows what the device takes alone.
-        ref: how to build whole members of a model that is no chain of recipes.
+        ref: how to build whole networks of a model that is no chain of recipes.
         more: further structures of the same factory.
     """
 
@@ -83,17 +83,17 @@ class Scope:
         return [(which, tuple(r.high for r in axes)) for which, axes in enumerate(self.axes)]
 
     def random_widths(self, rng: random.Random) -> Widths:
-        """A member of the family by chance."""
+        """A network of the family by chance."""
         which = rng.randrange(len(self.structures)) if self.more else 0
         return which, anywhere(self.axes[which], rng)
 
     def even(self, own: Widths) -> Widths:
-        """The member at round widths below."""
+        """The network at round widths below."""
         which, widths = own
         return which, rounded(widths, self.axes[which])
 
     def net_at(self, widths: Sequence[int], which: int = 0) -> Net:
-        """A member of the family as the fit sees it."""
+        """A network of the family as the fit sees it."""
         spec = self.structures[which].spec
         points = block_points(spec, widths)
         return tuple((self._places[b.kind], point) for b, point in zip(spec.blocks, points, strict=True))
@@ -103,7 +103,7 @@ class Scope:
         return {kind: place for place, kind in enumerate(self.kinds)}
 
     def whole(self, widths: tuple[int, ...], which: int = 0) -> Workload | None:
-        """A member of the family to be trained whole; None where nothing can build it."""
+        """A network of the family to be trained whole; None where nothing can build it."""
         structure = self.structures[which]
         if structure.ref is not None and (structure.ref.names or not structure.spec.chain):
             return replace(structure.ref, widths=widths) if structure.spec.widths else structure.ref
@@ -119,7 +119,7 @@ class Scope:
         return alone(self.spec.recorded, ()) if self.spec.recorded is not None else None
 
     def flops(self, own: Widths) -> int:
-        """How much work a member is."""
+        """How much work a network is."""
         which, widths = own
         return sum(self.kinds[kind].flops(point) for kind, point in self.net_at(widths, which))
 

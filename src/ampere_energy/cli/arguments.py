@@ -35,7 +35,7 @@ _LONGEST = 40
 
 
 def choice(options: Any, value: str, option: str) -> Any:
-    """The member of an enumeration that a word names."""
+    """The network of an enumeration that a word names."""
     try:
         return options(value)
     except ValueError:

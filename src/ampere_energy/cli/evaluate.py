@@ -1,4 +1,4 @@
-"""`ampere evaluate`: unseen members of a family, or models of a factory, predicted and measured, now or as recorded."""
+"""`ampere evaluate`: unseen networks of a family or a factory, predicted and measured, now or as recorded."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def evaluate(
     ],
     profile: Annotated[str, typer.Option("--profile", help="A profile's name or file, to be tried here.")] = "",
     recorded: Annotated[Path | None, typer.Option(help="Score what was recorded in this folder; no hardware.")] = None,
-    record: Annotated[Path | None, typer.Option(help="Profile, measure members, and keep all logs here.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Profile, measure networks, and keep all logs here.")] = None,
     models: Annotated[
         int,
-        typer.Option(parser=counted("--models", high=10_000), metavar="N", help="How many unseen members to measure."),
+        typer.Option(parser=counted("--models", high=10_000), metavar="N", help="How many unseen networks to measure."),
     ] = 20,
     seed: Seed = 0,
     input: Input = None,
@@ -81,7 +81,7 @@ def evaluate(
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predicts unseen members of a family, or models of a factory, measures them, and compares AMPERE with others."""
+    """Predicts unseen networks of a family, or models of a factory, measures them, and compares AMPERE with others."""
     if sum(given is not None for given in (profile or None, recorded, record)) != 1:
         raise RequestError("evaluate needs one of --profile, --recorded and --record", "give one of them")
     axes = axes_of(family_name, vary or (), width_step=width_step)
@@ -92,7 +92,7 @@ def evaluate(
         )
     if ":" in family_name and not axes:
         raise RequestError(
-            f"{family_name} has no members to draw",
+            f"{family_name} has no networks to draw",
             "give values of its arguments, as --vary width=16:64:8 --vary depth=2:6, or a family; see ampere models",
         )
     seconds(budget)
@@ -213,7 +213,7 @@ def _usual_input(family_name: str, learnt: Profile) -> list[str]:
 def _networks(
     whole: ModelRef, axes: Sequence[Axis], learnt: Profile, models: int, seed: int, width_step: int
 ) -> tuple[list[ModelRef], list[ModelSpec] | None]:
-    """Random members of a family, or of a factory over values of its arguments with their blocks, each once."""
+    """Random networks of a family, or of a factory over values of its arguments with their blocks, each once."""
     from ampere_energy.model.families.catalogue import FAMILIES
     from ampere_energy.optimization.search.space import space_of
 
@@ -227,7 +227,7 @@ def _networks(
 
 
 def _tried(networks: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learnt: Profile, level: float) -> Trials:
-    """A profile tried on members that are measured now."""
+    """A profile tried on networks that are measured now."""
     from ampere_energy.evaluation.evaluate import evaluate as run
     from ampere_energy.measurement.devices import reopen
     from ampere_energy.model.reading import stop

@@ -85,7 +85,7 @@ def profile(
     ] = None,
     target: Annotated[
         str,
-        typer.Option(help="Stop when members' 90 % intervals are this narrow [default: 5%, with --budget 2%]."),
+        typer.Option(help="Stop when networks' 90 % intervals are this narrow [default: 5%, with --budget 2%]."),
     ] = "",
     rule: Annotated[str, typer.Option(help="What to measure next: guided, variance, random or members.")] = "guided",
     guide: Annotated[str, typer.Option(help="Of --method paper: whose variance guides, energy or time.")] = "energy",
@@ -183,7 +183,7 @@ def profile(
         say("the budget was not needed: intervals are within --target, or --points were measured")
     if learnt.complete and reached and reached[-1] > (rules.precision or PRECISE):
         say(
-            f"members' 90 % intervals reach {100 * reached[-1]:.0f} % either way, more than --target {target or '5%'}; "
+            f"90 % intervals of networks reach {100 * reached[-1]:.0f} %, more than --target {target or '5%'}; "
             "give more --budget or --points, or measure while nothing else runs"
         )
     if skipped:

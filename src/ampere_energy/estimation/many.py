@@ -19,7 +19,7 @@ from ampere_energy.profiles.profile import Profile
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Estimates of N members, one training step each: arrays (N,); `gradient_j` (N, widths) where it was asked for."""
+    """Estimates of N networks, one training step each: arrays (N,); `gradient_j` (N, widths) where it was asked for."""
 
     energy_j: Array
     low_j: Array
@@ -31,7 +31,7 @@ class Candidates:
 def estimate_many(
     spec: ModelSpec, profile: Profile, widths: Array, *, level: float = 0.9, gradient: bool = False
 ) -> Candidates:
-    """What members of a model's family cost, for many width vectors.
+    """What networks of a model's family cost, for many width vectors.
 
     Args:
         spec: the parsed model, at widths the profile covers.
@@ -57,7 +57,7 @@ def estimate_many(
 
 
 def points_of(spec: ModelSpec, widths: Array) -> list[Array]:
-    """For each block of a model, its own widths (N, axes) in N members; a block that follows none has no axes."""
+    """For each block of a model, its own widths (N, axes) in N networks; a block that follows none has no axes."""
     found = block_points(spec, list(widths.T))
     count = len(widths)
     return [

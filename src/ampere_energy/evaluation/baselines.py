@@ -36,7 +36,7 @@ _WHOLES = 3
 
 
 def by_work(fit: NetFit, networks: Sequence[Blocks]) -> dict[str, list[float]]:
-    """Joules of members by their work and traffic; networks with kinds that no member has are left out."""
+    """Joules of networks by their work and traffic; networks with kinds that no network has are left out."""
     named = {block.kind.id: block.kind for network in networks for block in network}
     kinds = {place: named[s.id] for place, s in enumerate(fit.subjects) if s.id in named}
     known = [o for o in fit.observations if all(kind in kinds for kind, _ in o.blocks)]
@@ -49,13 +49,13 @@ def by_work(fit: NetFit, networks: Sequence[Blocks]) -> dict[str, list[float]]:
 
 
 def by_time(fit: NetFit, times_s: Sequence[float]) -> list[float]:
-    """Joules of members by their predicted times and the mean power of what was profiled."""
+    """Joules of networks by their predicted times and the mean power of what was profiled."""
     watts = float(np.mean([_step_j(o, fit) / _wall_s(o, fit) for o in _examples(fit.observations)]))
     return [time_s * watts for time_s in times_s]
 
 
 def by_operators(campaign: Guided, records: Sequence[Record], networks: Sequence[Blocks]) -> list[float] | None:
-    """Joules of members by their operators' phases; None where these were not measured in this mode."""
+    """Joules of networks by their operators' phases; None where these were not measured in this mode."""
     found: dict[tuple[AnyKind, Phase], list[Record]] = {}
     for record in records:
         if isinstance(record.workload, Variant) and record.infeasible is None:

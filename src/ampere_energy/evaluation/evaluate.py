@@ -1,7 +1,7 @@
-"""How good the estimates are: unseen members of a family, predicted by every method and really measured.
+"""How good the estimates are: unseen networks of a family, predicted by every method and really measured.
 
 A `Trials` is one family in one mode on one device. It comes from a device at hand (`evaluate`: a profile is tried on
-members that are measured now) or from the logs of an experiment (`rescore`: no hardware).
+networks that are measured now) or from the logs of an experiment (`rescore`: no hardware).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Trial:
-    """One member: what was measured, in rounds some time apart, and what each method predicted."""
+    """One network: what was measured, in rounds some time apart, and what each method predicted."""
 
     widths: tuple[int, ...]
     repeats_j: tuple[float, ...]
@@ -79,7 +79,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trials:
-    """Unseen members of a family in one setting.
+    """Unseen networks of a family in one setting.
 
     Attributes:
         aligned: whether all widths that blocks follow, and so no numbers of layers, are multiples of 8.
@@ -88,7 +88,7 @@ class Trials:
         wall_s: the campaign from the start of its process to the saved profile; None where that was not timed.
         level: probability of the intervals.
         recorded: the folder that it was scored from; None where it was measured now.
-        names: what a factory calls the members' widths; none of a family.
+        names: what a factory calls the networks' widths; none of a family.
     """
 
     family: str
@@ -107,11 +107,11 @@ class Trials:
 
     @property
     def methods(self) -> list[str]:
-        """The methods that predicted any member, the profile's own first."""
+        """The methods that predicted any network, the profile's own first."""
         return list(dict.fromkeys(method for member in self.networks for method in member.predictions))
 
     def tried(self, method: str) -> list[Trial]:
-        """The members that a method predicted; refining was tried on some only."""
+        """The networks that a method predicted; refining was tried on some only."""
         return [member for member in self.networks if method in member.predictions]
 
     @property
@@ -124,21 +124,21 @@ class Trials:
 
     @property
     def repeat_rank(self) -> float | None:
-        """Rank correlation of the first two rounds: how well the members can be told apart at all."""
+        """Rank correlation of the first two rounds: how well the networks can be told apart at all."""
         pairs = [m.repeats_j[:2] for m in self.networks if len(m.repeats_j) > 1]
         return _rank([a for a, _ in pairs], [b for _, b in pairs])
 
 
 @dataclass(frozen=True)
 class Score:
-    """Errors of one method over the members, relative.
+    """Errors of one method over the networks, relative.
 
     Attributes:
         mape: mean absolute error.
         bias: mean signed error.
         p90: the absolute error that nine of ten stay under.
-        spearman: rank correlation of predicted and measured; None for fewer than three members, or all alike.
-        coverage: the share of members inside their interval; None where the method gives none.
+        spearman: rank correlation of predicted and measured; None for fewer than three networks, or all alike.
+        coverage: the share of networks inside their interval; None where the method gives none.
     """
 
     mape: float
@@ -177,15 +177,15 @@ def evaluate(
     level: float = 0.9,
     observe: Callable[[int], None] = lambda measured: None,
 ) -> Trials:
-    """Predicts every member first, then measures them all on the profiled device, twice round.
+    """Predicts every network first, then measures them all on the profiled device, twice round.
 
     Args:
-        networks: what to try: members of one family, or models of one factory.
+        networks: what to try: networks of one family, or models of one factory.
         profile: what predicts them.
         device: the profiled one.
         specs: their blocks, where these are known; each is parsed otherwise.
         level: probability of the intervals.
-        observe: called with the number of measurements made, of twice as many as there are members.
+        observe: called with the number of measurements made, of twice as many as there are networks.
     """
     specs = specs or [read(m) for m in networks]
     predictions = _predicted(specs, profile, level)
@@ -225,7 +225,7 @@ def rescore(recorded: Recorded, *, level: float = 0.9) -> list[Trials]:
 
 
 Fits = tuple[NetFit | None, NetFit | None]
-"""What a campaign learnt, and with what was measured to refine members."""
+"""What a campaign learnt, and with what was measured to refine networks."""
 
 
 def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple[Trials, Fits]:
@@ -282,7 +282,7 @@ def _aligned(specs: Sequence[ModelSpec]) -> bool:
 
 
 def _predicted(specs: Sequence[ModelSpec], profile: Profile, level: float) -> list[dict[str, Prediction]]:
-    """What a profile's method says of each member, and what methods on the same data say."""
+    """What a profile's method says of each network, and what methods on the same data say."""
     estimates = [estimate(spec, profile, level=level) for spec in specs]
     found = [{profile.method: Prediction(e.energy_j, e.interval_j)} for e in estimates]
     if profile.nets is None:

@@ -1,12 +1,12 @@
-"""An experiment: a family profiled on a device, unseen members measured, and what other methods need, all in logs.
+"""An experiment: a family profiled on a device, unseen networks measured, and what other methods need, all in logs.
 
-    FOLDER/experiment.json    what is asked: family, input, widths, training, members
+    FOLDER/experiment.json    what is asked: family, input, widths, training, networks
            campaign.jsonl     AMPERE's campaign; campaign.json: how long it took in all
-           members.jsonl      the members, in rounds some time apart
-           short.jsonl        the same members, a few cold steps each
+           members.jsonl      the networks, in rounds some time apart
+           short.jsonl        the same networks, a few cold steps each
            operators.jsonl    phases of blocks, each by itself: metered at some widths, timed at more
            paper.jsonl        the paper's campaign
-           refined.jsonl      blocks, and where they were not enough the whole, measured for the sake of some members
+           refined.jsonl      blocks, and where they were not enough the whole, measured for the sake of some networks
            anchors.jsonl      some of the campaign's blocks, metered again on each other card that operators or the
                               paper's campaign were recorded on
 
@@ -54,7 +54,7 @@ GO_ON = "go on with ampere evaluate --record"
 _ANOTHER = "record to another folder"
 ROUNDS = 2
 MEMBER = replace(POINT, windows=1, ticks=5, warm_up_s=1.0)
-"""A member's measurement: warmed up longer than a campaign's point; its other window is in the next round."""
+"""A network's measurement: warmed up longer than a campaign's point; its other window is in the next round."""
 SHORT = Procedure(windows=1, ticks=4, window_s=0.0, warm_up_s=0.0, iterations=20)
 """Twenty steps, as somebody does who has the device at hand and a minute; more where the counter needs them."""
 _PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
@@ -75,7 +75,7 @@ class Part(StrEnum):
 
 
 _ELSEWHERE = (Part.OPERATORS, Part.PAPER)
-"""What is of no member, and may go on on another card: blocks metered on both tell what the cards differ by."""
+"""What is of no network, and may go on on another card: blocks metered on both tell what the cards differ by."""
 _ANCHORS = 3
 
 
@@ -85,10 +85,10 @@ class Experiment:
 
     Attributes:
         step: profiled and drawn widths are multiples of this.
-        members: widths of the unseen members.
+        networks: widths of the unseen networks.
         budget_s: seconds of measuring for each campaign.
-        target: the campaign ends when members' 90 % intervals are within this share …
-        refine: … and this many members, the first ones, are then refined to within `refine_to`.
+        target: the campaign ends when networks' 90 % intervals are within this share …
+        refine: … and this many networks, the first ones, are then refined to within `refine_to`.
     """
 
     family: str
@@ -110,16 +110,16 @@ class Experiment:
         return family(self.family).aligned(self.step)
 
     def ref(self, widths: tuple[int, ...]) -> ModelRef:
-        """A member."""
+        """A network."""
         return model_ref(self.family, widths=widths, input=self.input, training=self.training)
 
     def scope(self, mode: Mode) -> tuple[ModelSpec, list[WidthRange]]:
-        """The largest member in a mode, parsed, and the widths to cover."""
+        """The largest network in a mode, parsed, and the widths to cover."""
         spec = replace(self._spec(self.zoo.largest, mode), name=self.family)
         return spec, self.zoo.up_to(spec.widths)
 
     def specs(self, mode: Mode) -> list[ModelSpec]:
-        """The unseen members in a mode; one of each number of layers is parsed, the others have its blocks."""
+        """The unseen networks in a mode; one of each number of layers is parsed, the others have its blocks."""
         counts, largest = self.zoo.counts, self.zoo.largest
         return [resized(self._spec((*widths[:counts], *largest[counts:]), mode), widths) for widths in self.members]
 
@@ -138,7 +138,7 @@ def _parsed(ref: ModelRef) -> ModelSpec:
 def random_experiment(
     name: str, input: tuple[int, ...], training: Training, *, models: int, seed: int, step: int, budget_s: float
 ) -> Experiment:
-    """An experiment on random members of a family."""
+    """An experiment on random networks of a family."""
     found = family(name)
     members = found.aligned(step).sample(models, seed)
     return Experiment(found.name, input or found.input, step, training, tuple(members), budget_s)

@@ -34,7 +34,7 @@ class Recorded:
 
     @property
     def modes(self) -> list[Mode]:
-        """The modes that its members were measured in."""
+        """The modes that its networks were measured in."""
         own = self.experiment.training.mode
         members = [r for r in self.parts[Part.MEMBERS] if isinstance(r, Measurement)]
         captured = bool(members) and all(r.busy for r in members)
@@ -95,7 +95,7 @@ class Recorded:
         )  # fmt: skip
 
     def by_network(self, part: Part, mode: Mode) -> list[list[Measurement]]:
-        """The measurements of each member, in the order they were made."""
+        """The measurements of each network, in the order they were made."""
         found = [r for r in self.records(part, mode) if isinstance(r, Measurement)]
         count = len(self.experiment.members)
         return [found[place::count] for place in range(count)]

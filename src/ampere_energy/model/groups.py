@@ -26,7 +26,7 @@ _SAMPLES = 2
 _PATIENCE_S = 60.0
 Shapes = list[torch.Size]
 _GIVERS = (nn.modules.conv._ConvNd, nn.Linear)
-_INSTEAD = "profile narrower members of it instead, by a factory with --widths"
+_INSTEAD = "profile narrower networks of it instead, by a factory with --widths"
 Kept = Sequence[Sequence[int]]
 """For each group, which of its channels stay."""
 

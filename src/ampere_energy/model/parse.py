@@ -230,7 +230,7 @@ def _alike(tape: Tape, read: Callable[[], Tape]) -> Tape | None:
 
 
 def _step(width: int, allowed: WidthRange) -> int:
-    """A small change that leads to another member, and to one more when doubled."""
+    """A small change that leads to another network, and to one more when doubled."""
     return -allowed.step if width - 2 * allowed.step >= allowed.low else allowed.step
 
 

@@ -47,7 +47,7 @@ class ModelRef:
 
     Attributes:
         source: a family, `path/to/file.py:factory` or `package.module:factory`.
-        widths: a member's widths; for a factory, its whole-number arguments (often none), by position or by name.
+        widths: a network's widths; for a factory, its whole-number arguments (often none), by position or by name.
         input: shape of the only input, of real numbers, batch first; empty where `inputs` or the factory tell.
         training: how it is trained.
         inputs: several inputs, or one that is not of real numbers.

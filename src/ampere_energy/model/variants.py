@@ -116,7 +116,7 @@ def _pointwise(signal: Signal) -> Layer:
 
 
 def lessons(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> tuple[Lesson, ...]:
-    """What must be profiled to estimate every member of a model's family, in the order of the equations.
+    """What must be profiled to estimate every network of a model's family, in the order of the equations.
 
     Args:
         spec: the parsed model, at its largest widths.
@@ -188,9 +188,9 @@ def spec_ranges(spec: ModelSpec) -> list[WidthRange]:
 
 
 def block_points(spec: ModelSpec, widths: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Each block's point in a member of the model's family.
+    """Each block's point in a network of the model's family.
 
-    Widths may be numbers or arrays of numbers, one for each of many members.
+    Widths may be numbers or arrays of numbers, one for each of many networks.
     """
     if len(widths) != len(spec.widths):
         raise WidthError(f"{len(widths)} widths for a model of {len(spec.widths)}", "give one for each")
@@ -217,5 +217,5 @@ def resized(spec: ModelSpec, widths: Sequence[int]) -> ModelSpec:
 
 
 def whole_network(spec: ModelSpec, widths: Sequence[int]) -> Variant:
-    """A whole member of the family of a chain."""
+    """A whole network of the family of a chain."""
     return Variant(resized(spec, widths).blocks)

@@ -1,4 +1,4 @@
-"""Evaluated sets: unseen members of a family with what was measured and what several methods predicted of them.
+"""Evaluated sets: unseen networks of a family with what was measured and what several methods predicted of them.
 
 They come from what `ampere evaluate --json` prints, read strictly where numbers are drawn and leniently elsewhere.
 """
@@ -34,7 +34,7 @@ _TOLD = (
 
 @dataclass(frozen=True)
 class EvaluatedNetwork:
-    """One member, and what each method that tried predicted of it."""
+    """One network, and what each method that tried predicted of it."""
 
     name: str
     measured_j: float
@@ -47,7 +47,7 @@ class EvaluatedNetwork:
 
 @dataclass(frozen=True)
 class EvaluatedSet:
-    """Members of one family on one device.
+    """Networks of one family on one device.
 
     Attributes:
         facts: what is known of it, for people.
@@ -97,7 +97,7 @@ def _set(record: Any, where: str) -> EvaluatedSet:
     members = record.get("members")
     if members is None:  # as evaluations of one method were printed at first
         members = [_of_trial(trial, next(iter(scores))) for trial in record.get("trials", ())]
-    _check(isinstance(members, list), where, "members that are no list")
+    _check(isinstance(members, list), where, "networks that are no list")
     floor = record.get("floor")
     return EvaluatedSet(
         " · ".join(form.format(text) for _, form, text in told) or "unnamed",

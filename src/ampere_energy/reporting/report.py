@@ -1,4 +1,4 @@
-"""The page of evaluations: predicted against measured, errors by method and by member, set after set."""
+"""The page of evaluations: predicted against measured, errors by method and by network, set after set."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _with(one: EvaluatedSet, method: str) -> list[tuple[int, EvaluatedNetwork]]:
 
 
 def _scores(one: EvaluatedSet) -> str:
-    """The scores by method, with how many members each is over."""
+    """The scores by method, with how many networks each is over."""
     inside = f"inside the {interval(one.level)}"
     heads = ("method", "members", "mean absolute error", "bias", "nine of ten within", "rank correlation", inside)
     rows = []
@@ -119,11 +119,11 @@ def _shares(one: EvaluatedSet, methods: Sequence[str], tints: Mapping[str, int])
         for method, tint in tints.items()
         if method in methods
     ]
-    return card(plot.cdf("How many members err by how much", series, Axis("absolute error", "%", zero=True)))
+    return card(plot.cdf("How many networks err by how much", series, Axis("absolute error", "%", zero=True)))
 
 
 def _errors(one: EvaluatedSet, methods: Sequence[str], tints: Mapping[str, int]) -> str:
-    """Signed errors by member, of the first of them where there are very many."""
+    """Signed errors by network, of the first of them where there are very many."""
     series = []
     for method in methods:
         own = [(place, m) for place, m in _with(one, method) if place < _MOST_DRAWN]
@@ -133,7 +133,7 @@ def _errors(one: EvaluatedSet, methods: Sequence[str], tints: Mapping[str, int])
         return ""
     names = [member.name for member in one.networks[:_MOST_DRAWN]]
     more = f", the first {_MOST_DRAWN} of {len(one.networks)}" if len(one.networks) > _MOST_DRAWN else ""
-    return card(plot.bars(f"Errors by member{more}", names, series, Axis("error, positive where too high", "%")))
+    return card(plot.bars(f"Errors by network{more}", names, series, Axis("error, positive where too high", "%")))
 
 
 def _networks(one: EvaluatedSet, methods: Sequence[str]) -> str:

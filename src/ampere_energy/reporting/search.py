@@ -34,8 +34,8 @@ def found_table(found: Found) -> RenderableType:
     places = [round(i * (count - 1) / max(1, min(_ROWS, count) - 1)) for i in range(min(_ROWS, count))]
     for network in (found.front[place] for place in places):
         table.add_row(*_cells(space, network))
-    shown = f"{len(places)} of {count} members shown; --json has all. " if count > _ROWS else ""
-    tried = f"{found.trials:,} trials of {found.distinct:,} different members, of {space.size:,} that there are"
+    shown = f"{len(places)} of {count} networks shown; --json has all. " if count > _ROWS else ""
+    tried = f"{found.trials:,} trials of {found.distinct:,} different networks, of {space.size:,} that there are"
     spent = ", ".join(f"{name} {duration(s)}" for name, s in found.spent_s.items() if s)
     return Group(table, Text(f"{shown}{tried}; {spent}", style="dim"), Text(_caption(space), style="dim"))
 
@@ -52,7 +52,7 @@ def descent_table(descent: Descent, space: Space, objective: str) -> RenderableT
         ("90% interval", f"{si(low, 'J')} – {si(high, 'J')}"),
         ("time", duration(network.time_s)),
         *_before_rounding(descent, space),
-        ("scored", f"{descent.scored:,} of {space.size:,} members"),
+        ("scored", f"{descent.scored:,} of {space.size:,} networks"),
     ]
     return Group(facts(rows), Text(_caption(space), style="dim"))
 

@@ -225,7 +225,7 @@ def _networks(trials: Trials) -> Table:
     about = f"{trials.training.mode}, batch {trials.training.batch}, {widths}"
     about += f" ({trials.recorded})" if trials.recorded else ""
     called = "arguments" if trials.names else "widths"
-    table = bare_table(called, title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
+    table = bare_table(called, title=f"unseen networks of {trials.family} on {trials.device.name}, {about}")
     found = trials.meter.provenance.value
     for name in ("predicted", interval(trials.level), found, "error", "inside"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -18,7 +18,7 @@ from ampere_energy.profiles.profile import Profile
 
 @pytest.fixture(scope="module")
 def card() -> Space:
-    """4,096 members of cnn5 on a recorded card."""
+    """4,096 networks of cnn5 on a recorded card."""
     learnt = load_bundled("nvidia-h200", "cnn5-128x3x64x64-graph")
     ranges = [WidthRange(n, 8 * n, n) for n in (8, 16, 32, 32)]
     return space_of("cnn5", [learnt], ranges=ranges, example=model_ref("cnn5", input=(1, 3, 64, 64)))
@@ -68,7 +68,7 @@ def _deep(ref: ModelRef) -> float:
 def test_limits_that_cannot_be_met_say_how_near_one_comes(small: Profile) -> None:
     space = space_of("lenet5", [small])
     least_j = float(space.estimate([space.ref((1, 1, 1, 1))]).energy_j[0])
-    with pytest.raises(RequestError, match=r"no member was found within .* costs 0\.\d+ J; give a larger budget"):
+    with pytest.raises(RequestError, match=r"no network was found within .* costs 0\.\d+ J; give a larger budget"):
         descend(space, budget_j=least_j / 2)
     with pytest.raises(RequestError, match="the best, of widths 6,16,120,84, has 61706"):
         descend(space, at_least=1e6)

@@ -104,7 +104,7 @@ def test_members_are_drawn_by_seed_and_each_once(factory: str, varied: Profile, 
     space = space_of(factory, [varied], axes=[axes[0], axes[3], Axis("hidden", (8,))])
     assert len(set(space.sample(8, seed=3))) == 8 == space.size
     assert space.sample(5, seed=3) == space.sample(5, seed=3) != space.sample(5, seed=4)
-    with pytest.raises(RequestError, match=r"9 members asked of .*, which has 8; ask for fewer"):
+    with pytest.raises(RequestError, match=r"9 networks asked of .*, which has 8; ask for fewer"):
         space.sample(9, seed=3)
 
 

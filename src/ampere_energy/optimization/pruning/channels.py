@@ -1,8 +1,8 @@
 """The widths a model can be pruned to: those of its groups of channels, as far as a profile knows them.
 
-A profile made with `--prunable` knows every group by itself. A family's own profile knows its members: then all groups
+A profile made with `--prunable` knows every group by itself. A family's own profile knows its networks: then all groups
 that follow one of the family's widths (in `resnet18`, a stage's residual stream and what its blocks hold inside) are
-pruned together, and the pruned model has the shape of a member.
+pruned together, and the pruned model has the shape of a network.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Channels:
         groups: its groups of channels.
         follows: for each group, which of these widths it follows, how many times over; None where it stays as it is.
         ref: where the model comes from, so that a device can build it; None of a module given by hand.
-        member: whether the widths are those the model is built with, so that pruned models are members of its family.
+        network: whether the widths are those the model is built with, so that pruned models are networks of its family.
     """
 
     model: nn.Module

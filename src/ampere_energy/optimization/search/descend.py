@@ -42,10 +42,10 @@ class Descent:
     """What following the gradients found.
 
     Attributes:
-        member: the best, at widths that may be chosen.
+        network: the best, at widths that may be chosen.
         continuous: the widths that blocks follow, before they were rounded …
         continuous_j: … and what these would cost.
-        scored: how many members were scored.
+        scored: how many networks were scored.
     """
 
     member: FoundNetwork
@@ -63,7 +63,7 @@ def descend(
     seed: int = 0,
     observe: Callable[[int, int], None] = lambda done, of: None,
 ) -> Descent:
-    """The member with the best score within a budget, or the cheapest with a score.
+    """The network with the best score within a budget, or the cheapest with a score.
 
     Args:
         space: what to choose from; every setting and structure is tried. Values of a width are evenly spaced.
@@ -74,7 +74,7 @@ def descend(
         observe: told how many structures are done, and of how many.
 
     Raises:
-        RequestError: no member found is within the limit; says how near the nearest comes.
+        RequestError: no network found is within the limit; says how near the nearest comes.
     """
     if (budget_j is None) == (at_least is None):
         raise RequestError("a gradient search needs one limit", "give a budget of joules or a score to reach")
@@ -93,7 +93,7 @@ def descend(
         if ref not in known:
             known[ref] = scored(score, ref, label)
         if not math.isfinite(known[ref]):
-            raise RequestError(f"{label} gave {known[ref]} for {ref}", "gradients need a number for every member")
+            raise RequestError(f"{label} gave {known[ref]} for {ref}", "gradients need a number for every network")
         return known[ref]
 
     found: list[tuple[_Problem, tuple[int, ...], Array]] = []
@@ -131,7 +131,7 @@ class _Problem:
         space: what to choose from.
         training: in which setting.
         layers: how many of each.
-        score: how good a member is.
+        score: how good a network is.
         budget_j: the limit, where it is one of energy.
         at_least: the limit, where it is one of the score.
     """
@@ -217,7 +217,7 @@ class _Problem:
         return np.clip(np.exp(logarithms), self._low, self._high)
 
     def rounded(self, ends: Array) -> list[tuple[float, ...]]:
-        """The members around the ends of the paths, each once, and the smallest and the largest of all."""
+        """The networks around the ends of the paths, each once, and the smallest and the largest of all."""
         floors = self._snapped(ends, np.floor)
         count = ends.shape[1]
         ups: list[tuple[int, ...]] = (
@@ -236,7 +236,7 @@ class _Problem:
         return [tuple(int(width) for width in points[place]) for place in order[:count]]
 
     def exchanged(self, widths: tuple[int, ...]) -> tuple[int, ...]:
-        """The member after exchanges between two widths, or changes of one, as long as they help."""
+        """The network after exchanges between two widths, or changes of one, as long as they help."""
         ones = (
             [move for move in itertools.product((-1, 0, 1), repeat=len(widths)) if 0 < sum(map(abs, move)) <= 2]
             if len(widths) <= _TOGETHER
@@ -272,11 +272,11 @@ def _refuse_excess(problem: _Problem, widths: tuple[int, ...], budget_j: float |
     if budget_j is not None:
         least_j = budget_j * (1 + excess)
         raise RequestError(
-            f"no member was found within {budget_j:g} J: the cheapest found, {named}, costs {least_j:.4g} J",
+            f"no network was found within {budget_j:g} J: the cheapest found, {named}, costs {least_j:.4g} J",
             "give a larger budget, or allow smaller widths",
         )
     assert at_least is not None
     raise RequestError(
-        f"no member was found with a score of {at_least:g}: the best, {named}, has {at_least - excess:.6g}",
+        f"no network was found with a score of {at_least:g}: the best, {named}, has {at_least - excess:.6g}",
         "ask for less, or allow larger widths",
     )

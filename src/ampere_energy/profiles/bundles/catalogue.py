@@ -24,7 +24,7 @@ _AGAIN = "install ampere-energy again"
 
 
 class Widths(StrEnum):
-    """Which members were profiled: a card computes multiples of 8 or so faster than the widths between them."""
+    """Which networks were profiled: a card computes multiples of 8 or so faster than the widths between them."""
 
     ALIGNED = "aligned"
     ANY = "any"
@@ -32,7 +32,7 @@ class Widths(StrEnum):
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How unseen members fared: mean absolute relative error, and the share inside their 90 % intervals."""
+    """How unseen networks fared: mean absolute relative error, and the share inside their 90 % intervals."""
 
     models: int
     mape: float
