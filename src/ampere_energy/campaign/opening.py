@@ -1,9 +1,9 @@
 """How a guided campaign opens: a fixed design, in shuffled order so that drift is not mistaken for width.
 
 Every kind is timed at its bounds and at a few widths in between and metered at three of them, and some whole networks
-are metered, which alone can tell what blocks cost in company. All as captured graphs where the device can; what the
-host takes to issue a step is timed at some of these widths and of a few networks: it scatters, and jumps where a
-library takes kernels that come in other numbers. A model that stands as it is is metered whole as well: nothing else tells as
+are metered, which alone can tell what blocks cost together. All as CUDA graphs where the device can; what the host
+takes to issue a step is timed at some of these widths and of a few networks: it scatters, and jumps where a library
+takes kernels that come in other numbers. A model that stands as it is is metered whole as well: nothing else tells as
 much of what it costs, and its blocks then say how that divides.
 """
 

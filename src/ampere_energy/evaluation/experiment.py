@@ -1,6 +1,6 @@
 """An experiment: a family profiled on a device, unseen networks measured, and what other methods need, all in logs.
 
-    FOLDER/experiment.json    what is asked: family, input, widths, training, networks
+    FOLDER/experiment.json    what is asked: family, input, widths, training, members
            campaign.jsonl     AMPERE's campaign; campaign.json: how long it took in all
            members.jsonl      the networks, in rounds some time apart
            short.jsonl        the same networks, a few cold steps each
