@@ -30,6 +30,7 @@ from ampere_energy.cost_model.fitting import learn
 from ampere_energy.errors import AmpereError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices import Device, open_device
+from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.procedures import Procedure
 from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Timing
 from ampere_energy.measurement.workloads import Workload
@@ -190,6 +191,8 @@ class Interleaved:
     def _interleave(self) -> None:
         if time.monotonic() < self._next_s:
             return
+        if isinstance(self._device, LocalDevice):
+            self._device.ready()
         self.turn()
         self._next_s = time.monotonic() + self._every_s
 

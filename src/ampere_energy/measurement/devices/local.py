@@ -132,6 +132,12 @@ class LocalDevice:
             self._idle_w, self._doubts = float(reply["idle_w"]), tuple(reply["doubts"])
         return self._idle_w
 
+    def ready(self) -> None:
+        """Waits until no process of its own is starting: whatever else is timed meanwhile would be slower for it."""
+        for worker in (self._worker, self._next):
+            if worker is not None:
+                worker.hello()
+
     def close(self) -> None:
         """Ends the worker."""
         for worker in (self._worker, self._next):
