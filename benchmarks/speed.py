@@ -31,7 +31,7 @@ from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
 from ampere_energy.cost_model.fitting import learn
 from ampere_energy.cost_model.gaussian_process import fit
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Observation
 from ampere_energy.estimation.many import estimate_many
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
@@ -159,7 +159,7 @@ def counting() -> dict[str, float]:
     return found
 
 
-def observed(count: int, base: NetFit) -> list[Observation]:
+def observed(count: int, base: JointFit) -> list[Observation]:
     """Blocks alone at random widths, one in five metered."""
     draw, device = random.Random(count), SimulatedDevice(0.01, 0, rough=0.1, world=1)
     kinds = {kind.id: kind for kind in spec_of("cnn5").kinds}

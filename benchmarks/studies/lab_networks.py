@@ -13,7 +13,7 @@ import numpy as np
 from ampere_energy.cost_model import fitting, joint, kernels, linearisation, posterior
 from ampere_energy.cost_model.gaussian_process import GaussianProcess, fit
 from ampere_energy.cost_model.host_overhead import HOST_BOUND
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Observation, Subject
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.whole_step import steps
@@ -86,7 +86,7 @@ def observe(lab: LabSet, row: Row, eager: bool) -> Observation:
     return Observation(blocks, row["sg"], row.get("Jg"), TIME_ERROR, ENERGY_ERROR, host, wall)
 
 
-def learnt(lab: LabSet, eager: bool = False) -> NetFit:
+def learnt(lab: LabSet, eager: bool = False) -> JointFit:
     rows = [observe(lab, row, eager) for row in lab.train]
     return fitting.learn(subjects(lab), rows, idle_w=idle_w(lab.train) if eager else None)
 
@@ -111,7 +111,7 @@ def score(predicted: Array, spread: Array | None, measured: Array) -> dict[str, 
     return found | {"models": len(measured)}
 
 
-def graph(lab: LabSet, model: NetFit) -> dict[str, dict[str, float]]:
+def graph(lab: LabSet, model: JointFit) -> dict[str, dict[str, float]]:
     """Captured graphs: as they are, and with the networks' device time given."""
     kinds, points = points_of(lab, lab.test)
     energy, time = (np.array([row[q] for row in lab.test]) for q in ("Jg", "sg"))
@@ -132,7 +132,7 @@ def eager(lab: LabSet) -> dict[str, float]:
     return score(found.energy_j, found.spread, np.array([row["J"] for row in lab.test]))
 
 
-def eager_named(lab: LabSet, model: NetFit) -> tuple[dict[str, float], list[str]]:
+def eager_named(lab: LabSet, model: JointFit) -> tuple[dict[str, float], list[str]]:
     """Eager steps where blocks alone cannot tell the host's time: it, the gap and P_idle from five named test rows."""
     named = sorted(lab.test, key=lambda row: row["sg"])[:: len(lab.test) // NAMED][:NAMED]
     rest = [row for row in lab.test if row not in named]

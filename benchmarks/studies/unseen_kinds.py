@@ -20,7 +20,7 @@ from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
 from ampere_energy.cost_model.fitting import learn
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Subject
 from ampere_energy.cost_model.traits import Traits, collect
 from ampere_energy.estimation.approximate import Parts, expectations
@@ -146,7 +146,7 @@ def recorded_profile(rows: lab_networks.LabSet, kinds: dict[str, AnyKind]) -> Pr
     return made_profile(rows.name, [kinds[name] for name in rows.kinds], nets)
 
 
-def made_profile(name: str, kinds: Sequence[AnyKind], nets: NetFit) -> Profile:
+def made_profile(name: str, kinds: Sequence[AnyKind], nets: JointFit) -> Profile:
     """A profile as a campaign makes it."""
     return Profile(
         model=name,

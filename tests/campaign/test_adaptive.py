@@ -158,10 +158,10 @@ def test_offers_are_ranked_by_what_they_teach_per_second() -> None:
     asked = tuple((learnt.find(b.kind.id) or 0, b.point) for b in spec_of("lenet5", (3, 9, 50, 40)).blocks)
     blocks = [(block,) for block in asked]
     cheap = best(learnt, [asked], [Offer(net, False, 0.1) for net in blocks], len(blocks))
-    before = learnt.posterior([asked])[1, 1]
+    before = learnt.log_covariance([asked])[1, 1]
     gains = []
     for offer in cheap[:1] + cheap[-1:]:
-        joint = learnt.posterior([asked, offer.net])
+        joint = learnt.log_covariance([asked, offer.net])
         gains.append(joint[2, 1] ** 2 / (joint[1, 1] + learnt.noise[0] ** 2))
     assert gains[0] > gains[1]
     assert gains[0] < before
@@ -174,7 +174,7 @@ def test_an_offer_is_worth_what_measuring_it_takes_off() -> None:
     learnt = profile(spec, device=SimulatedDevice(**ROUGH), rules=Rules(points=3)).nets
     assert learnt is not None
     asked = tuple((learnt.find(b.kind.id) or 0, b.point) for b in spec_of("lenet5", (3, 9, 50, 40)).blocks)
-    covariance = learnt.posterior([asked, asked[:1]])
+    covariance = learnt.log_covariance([asked, asked[:1]])
     rows = {False: [1], True: [1, 3]}
     gains = acquisition._gains(covariance, [2], [rows[False], rows[True]], learnt.scatter)
     for gain, own in zip(gains, rows.values(), strict=True):

@@ -28,6 +28,7 @@ def spec() -> ModelSpec:
 def test_a_bundle_answers_from_python_as_on_the_command_line(spec: ModelSpec) -> None:
     profiled, found = estimate(spec, load_bundled(H200, NAME)), ampere_energy.estimate(spec, H200)
     assert found == on_another_card(profiled) == ampere_energy.estimate(spec, f"{H200}/{NAME}")
+    assert found == ampere_energy.estimate(spec, ampere_energy.load(f"{H200}/{NAME}")), "however it is named"
     assert found.energy_j == profiled.energy_j
     assert found.interval_j[1] > profiled.interval_j[1]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.threads import one_thread
@@ -27,7 +27,7 @@ class Offer:
     cost_s: float
 
 
-def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: int) -> list[Offer]:
+def best(fit: JointFit, questions: Sequence[Net], offers: Sequence[Offer], count: int) -> list[Offer]:
     """The most telling offers, in order.
 
     Args:
@@ -46,7 +46,7 @@ def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: 
     return _greedy(fit, questions, offers, count, gains)
 
 
-def widest(fit: NetFit, offers: Sequence[Offer], count: int) -> list[Offer]:
+def widest(fit: JointFit, offers: Sequence[Offer], count: int) -> list[Offer]:
     """The offers whose own energies are least certain, in joules, in order."""
     squares = np.array([_energy_j(fit, offer.net) ** 2 for offer in offers])
 
@@ -59,7 +59,7 @@ def widest(fit: NetFit, offers: Sequence[Offer], count: int) -> list[Offer]:
 
 
 def _greedy(
-    fit: NetFit,
+    fit: JointFit,
     questions: Sequence[Net],
     offers: Sequence[Offer],
     count: int,
@@ -72,7 +72,7 @@ def _greedy(
     place = {net: i for i, net in enumerate(nets)}
     chosen: list[int] = []
     with one_thread():
-        covariance = fit.posterior(nets)
+        covariance = fit.log_covariance(nets)
         while len(chosen) < min(count, len(offers)):
             gain = gains(covariance, place)
             gain[chosen] = -np.inf
@@ -81,7 +81,7 @@ def _greedy(
     return [offers[i] for i in chosen]
 
 
-def _energy_j(fit: NetFit, net: Net) -> float:
+def _energy_j(fit: JointFit, net: Net) -> float:
     found = fit.predict([kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net])
     return float(found.energy_j[0])
 

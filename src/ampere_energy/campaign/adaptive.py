@@ -25,7 +25,7 @@ from ampere_energy.campaign.scope import Key, Scope
 from ampere_energy.campaign.slow_region_search import next_search
 from ampere_energy.campaign.unanswered import Unanswered, answered
 from ampere_energy.cost_model.fitting import learn
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.slow_regions import slow_blocks
 from ampere_energy.measurement.records import Measurement, Record
@@ -65,7 +65,7 @@ class Guided:
         spec: the parsed model, at its largest widths.
         ranges: the values to cover of each of the model's widths.
         rules: end conditions and rule.
-        captures: blocks of eager steps are metered as captured graphs, which shows what the device takes alone.
+        meters_graphs: blocks of eager steps are metered as CUDA graphs, which shows what the device takes alone.
         ref: how to build whole networks of a model that is no chain of recipes.
         elapsed: seconds since the campaign began, of which what it thinks takes some too.
         more: further structures of the same factory.
@@ -177,7 +177,7 @@ class Guided:
         """Whether the opening goes on; the first round begins when nothing of it is left."""
         return self._opened is None
 
-    def fit(self, before: NetFit | None = None) -> NetFit | None:
+    def fit(self, before: JointFit | None = None) -> JointFit | None:
         """What is known now; None while a kind lacks a metering or a second timing.
 
         Args:
@@ -217,7 +217,7 @@ class Guided:
         given is for. Without one a campaign on a device that never repeats itself would not end.
         """
         known = self._learn(count)
-        variances = np.diagonal(known.posterior(self.questions))[len(self.questions) :]
+        variances = np.diagonal(known.log_covariance(self.questions))[len(self.questions) :]
         if self.rules.budget_s is not None:
             variances = variances + known.repeats_var
         return float(np.mean(REACH_90 * np.sqrt(np.maximum(variances, 0.0))))
@@ -307,7 +307,7 @@ class Guided:
             return None
         return self.rules.budget_s - max(self.measured.spent_s, self._elapsed())
 
-    def _learn(self, count: int) -> NetFit:
+    def _learn(self, count: int) -> JointFit:
         """The fit to the first records; hyperparameters are learnt anew only when half as many more are in."""
         stage = self._after_opening
         while stage * _GROWTH <= count:
@@ -315,7 +315,7 @@ class Guided:
         return self._cached(count, min(stage, count))
 
     @lru_cache(maxsize=4)  # noqa: B019 - lives as long as the campaign
-    def _cached(self, count: int, stage: int) -> NetFit:
+    def _cached(self, count: int, stage: int) -> JointFit:
         before = (
             learn(
                 self.scope.subjects,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ampere_energy.cost_model.fitting import learn
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net, Observation, observation
 from ampere_energy.errors import CoverageError
 from ampere_energy.measurement.log import MeasurementLog
@@ -83,7 +83,7 @@ def _figures(seen: Observation) -> tuple[object, ...]:
     return seen.blocks, seen.time_s, seen.energy_j, seen.host_s, seen.wall_s
 
 
-def _known(profile: Profile, nets: NetFit, record: Record) -> Net | None:
+def _known(profile: Profile, nets: JointFit, record: Record) -> Net | None:
     """The network of a record as a profile sees it; None where it is of another device, or of kinds it lacks."""
     what, mode = record.workload, profile.training.mode
     of_meter = record.meter if isinstance(record, Measurement) else profile.meter
@@ -122,7 +122,7 @@ def doubting(profile: Profile, record: Record) -> Profile:
     return replace(profile, doubts=joined(profile.doubts, more))
 
 
-def net_of(nets: NetFit, blocks: Sequence[Block]) -> Net:
+def net_of(nets: JointFit, blocks: Sequence[Block]) -> Net:
     """A model's blocks as the fit sees them."""
     places = [(nets.find(block.kind.id), block) for block in blocks]
     missing = [block.name for place, block in places if place is None]

@@ -16,6 +16,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import assert_never
 
 from ampere_energy.campaign.acquisition import Offer, best, widest
 from ampere_energy.campaign.costs import Cost, costs, steps_s
@@ -23,7 +24,7 @@ from ampere_energy.campaign.points import EVERY, anywhere, every, rounded, size
 from ampere_energy.campaign.rules import Request, Rule, Rules
 from ampere_energy.campaign.scope import Scope, Widths
 from ampere_energy.campaign.slow_region_search import afar
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.whole_step import may_wait
 from ampere_energy.measurement.records import Measurement, Record
@@ -67,7 +68,7 @@ class BatchPlanner:
     questions: Sequence[Net]
     even_questions: Sequence[Net]
     records: Sequence[tuple[Net, Record]]
-    known: NetFit
+    known: JointFit
     length: int
 
     def chosen(self) -> Chosen:
@@ -78,15 +79,19 @@ class BatchPlanner:
         offers = self.offers(requests) * (1 if self.scope.varied else _AGAIN)
         first = self.issued(rng)
         count, searches = self.length - len(first), 0
-        if self.rules.rule is Rule.GUIDED:
-            even, small = self._even(points, widths), self._small()
-            requests |= even | small
-            chosen, searches = self._with_searches(self._most_informative(offers, even, small, count))
-        else:
-            single = self.rules.rule is not Rule.MEMBERS
-            fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
-            by_chance = self.rules.rule is not Rule.VARIANCE
-            chosen = rng.sample(fitting, min(count, len(fitting))) if by_chance else widest(self.known, fitting, count)
+        match self.rules.rule:
+            case Rule.GUIDED:
+                even, small = self._even(points, widths), self._small()
+                requests |= even | small
+                chosen, searches = self._with_searches(self._most_informative(offers, even, small, count))
+            case Rule.VARIANCE:
+                chosen = widest(self.known, [offer for offer in offers if len(offer.net) == 1], count)
+            case Rule.RANDOM | Rule.MEMBERS:
+                single = self.rules.rule is Rule.RANDOM
+                fitting = [offer for offer in offers if (len(offer.net) == 1) is single]
+                chosen = rng.sample(fitting, min(count, len(fitting)))
+            case _:
+                assert_never(self.rules.rule)
         wanted = (*first, *(requests[offer.net, offer.metered] for offer in chosen))
         if self.scope.itself is not None:
             wanted = self._with_itself(wanted, chosen)

@@ -14,7 +14,7 @@ from ampere_energy.campaign.additions import STEPS, doubting, net_of, seen, taug
 from ampere_energy.campaign.rules import Request
 from ampere_energy.campaign.run import meters_graphs, record_of
 from ampere_energy.campaign.scope import Key
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.measurement.devices import Device
@@ -122,7 +122,7 @@ class _Refining:
     def next_request(self, target: float) -> tuple[Net, Request] | None:
         """What to measure next, as the fit sees it and as the device is asked; None where nothing more helps."""
         nets = self.profile.joint
-        variance, coupling = float(nets.posterior([self.net])[1, 1]), _coupling(nets, len(self.net))
+        variance, coupling = float(nets.log_covariance([self.net])[1, 1]), _coupling(nets, len(self.net))
         by_blocks = self._infeasible is not None or _leaves(nets, target, coupling) > 0
         if self._offers and by_blocks and _narrows(nets, variance, target, coupling):
             ranked = [Offer(net, metered, self._costs[metered]) for net, metered in dict.fromkeys(self._offers)]
@@ -155,7 +155,7 @@ class _Refining:
         return _limit(self.profile.joint, self.net, target, self._infeasible)
 
 
-def _limit(nets: NetFit, net: Net, target: float, infeasible: str | None) -> str:
+def _limit(nets: JointFit, net: Net, target: float, infeasible: str | None) -> str:
     """What keeps an interval wide when all is measured often enough."""
     repeats = REACH_90 * nets.repeats_var**0.5
     if repeats > target:
@@ -170,24 +170,24 @@ def _limit(nets: NetFit, net: Net, target: float, infeasible: str | None) -> str
     return "its blocks and the model itself are measured; ampere measure --add-to measures the model once more"
 
 
-def _reach(nets: NetFit, net: Net) -> float:
+def _reach(nets: JointFit, net: Net) -> float:
     """Half the 90 % interval of a step's energy, as a share."""
     points = [np.array([point], dtype=float) for _, point in net]
     return float(REACH_90 * steps(nets, [kind for kind, _ in net], points).spread[0])
 
 
-def _coupling(nets: NetFit, blocks: int) -> float:
+def _coupling(nets: JointFit, blocks: int) -> float:
     """The variance that measuring blocks alone does not take away: of what they cost together."""
     share = (blocks - 1) / blocks
     return float(share**2 * sum(deviation**2 for deviation in nets.own))
 
 
-def _narrows(nets: NetFit, variance: float, target: float, coupling: float = 0.0) -> bool:
+def _narrows(nets: JointFit, variance: float, target: float, coupling: float = 0.0) -> bool:
     """Whether measuring helps: until what it can take away is not what keeps the interval wider than the target."""
     enough = max(_leaves(nets, target, coupling), (_ENOUGH * target / REACH_90) ** 2)
     return max(variance - coupling, 0.0) > enough
 
 
-def _leaves(nets: NetFit, target: float, coupling: float) -> float:
+def _leaves(nets: JointFit, target: float, coupling: float) -> float:
     """What the target leaves to the variance of blocks; not positive where they alone cannot reach it."""
     return (target / REACH_90) ** 2 - coupling - nets.repeats_var

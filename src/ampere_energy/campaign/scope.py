@@ -31,7 +31,7 @@ class Scope:
     Attributes:
         spec: the parsed model, at its largest widths.
         ranges: the values to cover of each of the model's widths.
-        captures: blocks of eager steps are metered as captured graphs, which shows what the device takes alone.
+        meters_graphs: blocks of eager steps are metered as CUDA graphs, which shows what the device takes alone.
         ref: how to build whole networks of a model that is no chain of recipes.
         more: further structures of the same factory.
     """

@@ -103,7 +103,7 @@ def estimate(
                 spec.training == learnt.training or bridged(spec.training, learnt.training), approximate
             )
         raise CoverageError(error.what, what_to_do) from error
-    result = usable(result, another_card=chosen is not None)
+    result = usable(result, another_card=learnt.bundled)
     if not learnt.complete:
         say("the profile is partial: finish it by ampere profile with --resume, and estimates will be better")
     refined = None

@@ -98,7 +98,7 @@ def chosen_from(
     from ampere_energy.estimation.answer import of_bundle
 
     chosen = of_bundle(bundle, ref, spec_of, given, input_given=input_given, approximate=approximate)
-    say(f"profile {chosen.name} of {bundle}: {chosen.about}")
+    say(f"profile {chosen.name} of {bundle}: {chosen.entry}")
     return chosen
 
 

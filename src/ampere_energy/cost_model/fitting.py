@@ -1,4 +1,4 @@
-"""Learning a `NetFit` from observations: physical means first, then the residuals' hyperparameters by evidence.
+"""Learning a `JointFit` from observations: physical means first, then the residuals' hyperparameters by evidence.
 
 The hyperparameters maximise the marginal likelihood of all rows together plus log-normal priors, with the exact
 gradient ½ tr((K⁻¹ − ααᵀ) ∂K/∂θ), from where the last fit stood or from the priors' medians.
@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from ampere_energy.cost_model.host_overhead import learn_host
 from ampere_energy.cost_model.hyperparameters import Hypers, Unknowns, own_coupling
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.kernels import (
     POWER,
     SWITCHED,
@@ -52,10 +52,10 @@ def learn(
     *,
     idle_w: float | None = None,
     cached: bool = False,
-    before: NetFit | None = None,
+    before: JointFit | None = None,
     iterations: int = _ITERATIONS,
     timings: int = _TIMINGS,
-) -> NetFit:
+) -> JointFit:
     """Fits everything to the observations.
 
     Args:
@@ -83,7 +83,7 @@ def learn(
                 break
             theta, shares = evidence.climb(theta, iterations), evidence.shares
     found = unknown.unpack(theta)
-    return NetFit(
+    return JointFit(
         tuple(subjects),
         tuple(observations),
         time,

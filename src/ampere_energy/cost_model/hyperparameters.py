@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ampere_energy.cost_model.gaussian_process import LogNormal
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.kernels import POWER, TIME, Component, Hyper
 from ampere_energy.cost_model.linearisation import COUPLING_OWN, COUPLING_TIME, Unshared, scatter_of
 from ampere_energy.cost_model.observations import Observation, Subject, works_of
@@ -63,7 +63,7 @@ def own_coupling(subjects: Sequence[Subject], observations: Sequence[Observation
 
 @dataclass(frozen=True)
 class Hypers:
-    """All hyperparameters (see `NetFit`)."""
+    """All hyperparameters (see `JointFit`)."""
 
     time: tuple[Hyper, ...]
     power: tuple[Hyper, ...]
@@ -98,7 +98,7 @@ class Unknowns:
         self.medians = np.concatenate((np.log([p.median for p in priors]), np.zeros(count)))
         self.sigmas = np.concatenate(([p.sigma for p in priors], np.full(count, _FOLLOWS)))
 
-    def pack(self, fit: NetFit) -> Array:
+    def pack(self, fit: JointFit) -> Array:
         """θ of an earlier fit; its priors' medians where the works have changed since."""
         values = [
             v

@@ -42,7 +42,7 @@ _MOST_NUMBERS = 2**24
 
 
 @dataclass(frozen=True)
-class NetFit:
+class JointFit:
     """What a campaign learnt: observations, and the hyperparameters they are seen through.
 
     Attributes:
@@ -176,7 +176,7 @@ class NetFit:
         return slope
 
     @cached_property
-    def joint(self) -> Posterior:
+    def posterior(self) -> Posterior:
         """The posterior at the mode; made once, when it is first asked."""
         with one_thread():
             return Posterior(self)
@@ -188,38 +188,38 @@ class NetFit:
             kinds: the blocks' subjects, by their places.
             points: for each block, the widths (N, axes) in all N networks.
         """
-        joint, count = self.joint, len(points[0])
-        most = max(CHUNK, _MOST_NUMBERS // (len(joint.alpha) * len(kinds)))
-        parts = [joint.predict(kinds, [p[start : start + most] for p in points]) for start in range(0, count, most)]
+        posterior, count = self.posterior, len(points[0])
+        most = max(CHUNK, _MOST_NUMBERS // (len(posterior.alpha) * len(kinds)))
+        parts = [posterior.predict(kinds, [p[start : start + most] for p in points]) for start in range(0, count, most)]
         return Prediction(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PREDICTED))
 
-    def posterior(self, nets: Sequence[Net]) -> Array:
+    def log_covariance(self, nets: Sequence[Net]) -> Array:
         """Joint covariance of the logarithms of n networks' times, then energies: (2n, 2n)."""
-        joint = self.joint
+        posterior = self.posterior
         with one_thread():
-            return joint.posterior(nets)
+            return posterior.log_covariance(nets)
 
     def left_out(self) -> tuple[Array, Array]:
         """Each distinct network predicted from all others: errors of logarithms, and their stated deviations.
 
         Of the energy where it was metered, else of the time.
         """
-        return self.joint.left_out()
+        return self.posterior.left_out()
 
     def block_std(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
         """Standard deviations of the logarithms of blocks' energies, one network: shape (B,)."""
         points = [point[:1] for point in points]
         first, places = distinct(kinds, points)
-        alone = [self.joint.predict([kinds[b]], [points[b]]) for b in first]
+        alone = [self.posterior.predict([kinds[b]], [points[b]]) for b in first]
         return np.array([float(part.energy_var[0]) ** 0.5 for part in alone])[places]
 
     def gradient(self, kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """Derivatives of blocks' expected energies and times with respect to their own widths: B arrays (N, axes)."""
-        return self.joint.gradient(kinds, points)
+        return self.posterior.gradient(kinds, points)
 
     def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
         """Times and energies of one network (draws,) from the posterior of its blocks, without linearising the sum."""
-        return self.joint.sample(kinds, points, draws, seed)
+        return self.posterior.sample(kinds, points, draws, seed)
 
 
 _PREDICTED = (

@@ -28,7 +28,7 @@ _JITTER = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Unshared:
-    """What rows have beside their blocks' residuals: context and noise (see `NetFit`)."""
+    """What rows have beside their blocks' residuals: context and noise (see `JointFit`)."""
 
     own: tuple[float, float]
     together: float
@@ -37,7 +37,7 @@ class Unshared:
 
 
 def scatter_of(noise: tuple[float, float], common: float) -> Array:
-    """See `NetFit.scatter`."""
+    """See `JointFit.scatter`."""
     time, energy, shared = noise[0] ** 2, noise[1] ** 2, common * noise[0] ** 2
     return np.array([[time, shared], [shared, common * shared + energy]])
 

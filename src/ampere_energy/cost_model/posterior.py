@@ -16,7 +16,7 @@ from ampere_energy.cost_model.observations import Net, Observation
 from ampere_energy.cost_model.physical_mean import Array
 
 if TYPE_CHECKING:
-    from ampere_energy.cost_model.joint import NetFit
+    from ampere_energy.cost_model.joint import JointFit
 
 CHUNK = 4096
 Variances = tuple[Array, Array, Array]
@@ -74,7 +74,7 @@ def distinct(kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[int], 
 class Posterior:
     """The posterior: the rows' factor at the mode, and what predicting needs of it."""
 
-    def __init__(self, fit: NetFit) -> None:
+    def __init__(self, fit: JointFit) -> None:
         self.fit = fit
         self.observed = observed = LogObservations(fit.subjects, fit.observations, fit.time, fit.energy, fit.slow)
         mode = Mode(observed, fit.time_hyper, fit.power, fit.beside, fit.follows)
@@ -93,8 +93,8 @@ class Posterior:
             COUPLING_POWER**2 * w[observed.is_energy].sum(),
         )
 
-    def posterior(self, nets: Sequence[Net]) -> Array:
-        """See `NetFit.posterior`."""
+    def log_covariance(self, nets: Sequence[Net]) -> Array:
+        """See `JointFit.log_covariance`."""
         fit, data = self.fit, self.observed
         observations = [Observation(net, 1.0, 1.0, 0.0) for net in nets]
         asked = LogObservations(fit.subjects, observations, fit.time, fit.energy, fit.slow)
@@ -122,7 +122,7 @@ class Posterior:
         return np.asarray(within - known.T @ known)
 
     def left_out(self) -> tuple[Array, Array]:
-        """See `NetFit.left_out`."""
+        """See `JointFit.left_out`."""
         inverse = cho_solve((self.factor, True), np.eye(len(self.alpha)))
         errors, deviations = [], []
         for identity in range(self.observed.identity.max() + 1):
@@ -141,7 +141,7 @@ class Posterior:
             yield work, self.observed.spans[work], sites, Pair(sites, self.observed.sites[work])
 
     def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
-        """See `NetFit.predict`; what depends on single blocks once for each distinct point, the rest in chunks.
+        """See `JointFit.predict`; what depends on single blocks once for each distinct point, the rest in chunks.
 
         Blocks that are alike in all networks are one here, which counts as often as they are: deep models repeat a few.
         """
@@ -299,7 +299,7 @@ class Posterior:
         return found
 
     def gradient(self, kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-        """See `NetFit.gradient`."""
+        """See `JointFit.gradient`."""
         fit, coupling = self.fit, (len(kinds) - 1) / len(kinds)
         lift = np.exp(coupling * self.context_time)
         lift_energy = lift * np.exp(coupling * self.context_power)
@@ -322,7 +322,7 @@ class Posterior:
         return energies, times
 
     def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
-        """See `NetFit.sample`."""
+        """See `JointFit.sample`."""
         fit, observed = self.fit, self.observed
         coupling = (len(kinds) - 1) / len(kinds)
         count = len(kinds)

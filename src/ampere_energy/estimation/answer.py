@@ -48,7 +48,7 @@ def estimate(
     found = covering(profile, spec) if isinstance(profile, str) and is_bundle(profile) else profile
     learnt = load(found) if isinstance(found, str) else found
     result = by_profile(spec, learnt, iterations=iterations, level=level, approximate=approximate, there=there)
-    return usable(result, another_card=isinstance(profile, str) and is_bundle(profile.partition("/")[0]))
+    return usable(result, another_card=learnt.bundled)
 
 
 def usable(found: Estimate, *, another_card: bool) -> Estimate:

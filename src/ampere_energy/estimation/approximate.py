@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import block_diag
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.posterior import Prediction
 from ampere_energy.cost_model.traits import Reference, Traits, spread_out, traits_of
@@ -96,7 +96,7 @@ def _traits(block: Block) -> Traits:
     return traits_of(block.kind, block.point)
 
 
-def approximated(wanted: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) -> Approximation:
+def predicted_step(wanted: Sequence[Wanted], profile: Profile, nets: JointFit, batch: int) -> Approximation:
     """One step of a model.
 
     Args:
@@ -107,8 +107,8 @@ def approximated(wanted: Sequence[Wanted], profile: Profile, nets: NetFit, batch
     """
     known = [one for one in wanted if one.place is not None]
     if len(known) < len(wanted):
-        return _mixed(wanted, _Known.of(known, profile, nets, batch), profile, nets)
-    device, block_std = _known(known, profile, nets, batch)
+        return _mixed(wanted, _KnownPart.of(known, profile, nets, batch), profile, nets)
+    device, block_std = _known_part(known, profile, nets, batch)
     step = whole(nets, device, *issuing(nets, *_placed(known)))
     return Approximation(step, block_std, math.sqrt(float(device.energy_var[0])))
 
@@ -119,7 +119,7 @@ def _placed(known: Sequence[Wanted]) -> tuple[list[int], list[Array]]:
     return kinds, [np.array([one.there.point], dtype=float) for one in known]
 
 
-def _known(known: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) -> tuple[Prediction, Array]:
+def _known_part(known: Sequence[Wanted], profile: Profile, nets: JointFit, batch: int) -> tuple[Prediction, Array]:
     """What the device does for known blocks, and the standard deviations of the logarithms of their energies."""
     kinds, points = _placed(known)
     device, block_std = nets.predict(kinds, points), nets.block_std(kinds, points)
@@ -131,7 +131,7 @@ def _known(known: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) 
     return device, np.hypot(block_std, doubt)
 
 
-def _mixed(wanted: Sequence[Wanted], known: _Known, profile: Profile, nets: NetFit) -> Approximation:
+def _mixed(wanted: Sequence[Wanted], known: _KnownPart, profile: Profile, nets: JointFit) -> Approximation:
     """A model with blocks that are to be guessed."""
     references = _references(profile)
     guessed = np.array([one.place is None for one in wanted])
@@ -173,7 +173,7 @@ def _references(profile: Profile) -> list[Reference]:
     return [reference for own in by_kind.values() for reference in spread_out(own, most)]
 
 
-def _costs(references: Sequence[Reference], nets: NetFit) -> tuple[Array, Array]:
+def _costs(references: Sequence[Reference], nets: JointFit) -> tuple[Array, Array]:
     """Seconds and joules of the references, without what every step pays once."""
     seconds, joules = np.empty(len(references)), np.empty(len(references))
     for subject in {reference.subject for reference in references}:
@@ -183,7 +183,7 @@ def _costs(references: Sequence[Reference], nets: NetFit) -> tuple[Array, Array]
     return seconds, joules
 
 
-def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown: Sequence[Wanted]) -> Guess:
+def _guess(references: Sequence[Reference], nets: JointFit, values: Array, unknown: Sequence[Wanted]) -> Guess:
     names = [nets.subjects[reference.subject].id for reference in references]
     try:
         across = UnseenKinds(names, [reference.traits for reference in references], values)
@@ -199,7 +199,7 @@ def expectations(guess: Guess) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _KnownPart:
     """The known blocks of a model with what every step pays once: expectations, and variances of logarithms."""
 
     time_s: float
@@ -212,11 +212,11 @@ class _Known:
     block_std: Array
 
     @classmethod
-    def of(cls, known: Sequence[Wanted], profile: Profile, nets: NetFit, batch: int) -> _Known:
+    def of(cls, known: Sequence[Wanted], profile: Profile, nets: JointFit, batch: int) -> _KnownPart:
         if not known:
             none = np.zeros(0)
             return cls(nets.time.base, nets.energy.base, 0.0, 0.0, 0.0, none, none, none)
-        found, block_std = _known(known, profile, nets, batch)
+        found, block_std = _known_part(known, profile, nets, batch)
         time_var, energy_var, joint_var = (float(v[0]) for v in (found.time_var, found.energy_var, found.joint_var))
         lift_s, lift_j = math.exp(time_var / 2), float(found.expected_j[0] / found.energy_j[0])
         return cls(
@@ -231,7 +231,7 @@ class _Known:
         )
 
 
-def _host(wanted: Sequence[Wanted], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
+def _host(wanted: Sequence[Wanted], references: Sequence[Reference], nets: JointFit) -> tuple[float, float]:
     """Seconds the host takes to issue the step, and their standard deviation; none where nothing waits for it."""
     host = nets.host
     if host is None or nets.idle_w is None:

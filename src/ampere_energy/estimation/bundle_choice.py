@@ -59,7 +59,7 @@ def choose(
         input_given: otherwise a family takes the input of its own profiles, or of others that read the same; a
             factory tells its input itself.
         mode_given: otherwise any mode will do, eager first.
-        approximate: take the nearest (`predict.nearest`) where none covers the model.
+        approximate: take the nearest (`estimation.nearest`) where none covers the model.
 
     Raises:
         CoverageError: nothing in the bundle covers the model; says what it has.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.known_kinds import REACH
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.whole_step import steps
@@ -59,7 +59,7 @@ def largest_step(profile: Profile) -> Step:
     return Step(sum(part.energy_j for part in parts), (low, high), tuple(parts), whole=False)
 
 
-def _step(nets: NetFit, net: Net) -> Step:
+def _step(nets: JointFit, net: Net) -> Step:
     kinds, points = [kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net]
     found, deviations = steps(nets, kinds, points), nets.block_std(kinds, points)
     energies = found.block_energy_j[0]

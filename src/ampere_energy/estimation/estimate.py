@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.per_kind import KindFit, PerKind, Quantity
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.another_batch import bridged
-from ampere_energy.estimation.approximate import Wanted, approximated
+from ampere_energy.estimation.approximate import Wanted, predicted_step
 from ampere_energy.estimation.coverage import refuse, same_training
 from ampere_energy.estimation.result import BlockEstimate, Estimate, Origin
 from ampere_energy.estimation.unexplained import outside
@@ -102,14 +102,14 @@ def _singly(spec: ModelSpec, profile: Profile, iterations: int, level: float) ->
 def _jointly(
     spec: ModelSpec,
     profile: Profile,
-    nets: NetFit,
+    nets: JointFit,
     iterations: int,
     level: float,
     approximate: bool,
     there: ModelSpec | None,
 ) -> Estimate:
     asked = _wanted(spec, profile, nets, approximate, there)
-    about = approximated(asked, profile, nets, spec.training.batch)
+    about = predicted_step(asked, profile, nets, spec.training.batch)
     found, deviations = about.step, about.block_std
     moved = spec.training.batch != profile.training.batch
     blocks = tuple(
@@ -150,7 +150,7 @@ def _jointly(
 
 
 def _wanted(
-    spec: ModelSpec, profile: Profile, nets: NetFit, approximate: bool, there: ModelSpec | None
+    spec: ModelSpec, profile: Profile, nets: JointFit, approximate: bool, there: ModelSpec | None
 ) -> list[Wanted]:
     """The model's blocks, each with what is known of it at the profile's batch."""
     batch, alike = profile.training.batch, there is None or len(there.blocks) == len(spec.blocks)
@@ -165,7 +165,7 @@ def _wanted(
     return [Wanted(own, block, place) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)]
 
 
-def _slower(nets: NetFit, kind: int, point: Point, time_s: float) -> float | None:
+def _slower(nets: JointFit, kind: int, point: Point, time_s: float) -> float | None:
     at = np.array([point], dtype=float)
     return time_s / float(nets.time.at(kind, at)[0]) if nets.slow.at(kind, at)[0] else None
 
@@ -185,7 +185,7 @@ def _common(spec: ModelSpec, profile: Profile, iterations: int, level: float) ->
     }
 
 
-def covered_jointly(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int]:
+def covered_jointly(spec: ModelSpec, profile: Profile, nets: JointFit) -> list[int]:
     """The blocks' subjects, by their places, all of them covered at their widths."""
     places = _places(spec, profile, nets)
     kinds = [place for place in places if place is not None]
@@ -194,7 +194,7 @@ def covered_jointly(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int
     return kinds
 
 
-def _places(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int | None]:
+def _places(spec: ModelSpec, profile: Profile, nets: JointFit) -> list[int | None]:
     """For each block its subject, by its place; None where the profile does not cover it."""
     same_training(spec, profile)
     found = [nets.find(block.kind.id) for block in spec.blocks]

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.whole_step import Steps, steps
 from ampere_energy.errors import CoverageError, RequestError
@@ -66,7 +66,7 @@ def points_of(spec: ModelSpec, widths: Array) -> list[Array]:
     ]
 
 
-def _inside(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array]) -> None:
+def _inside(spec: ModelSpec, nets: JointFit, kinds: list[int], points: list[Array]) -> None:
     for block, kind, at in zip(spec.blocks, kinds, points, strict=True):
         for axis, allowed in enumerate(nets.subjects[kind].domain):
             outside = ~((at[:, axis] >= allowed.low) & (at[:, axis] <= allowed.high))
@@ -77,7 +77,7 @@ def _inside(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array]
                 )
 
 
-def _gradient(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array], found: Steps) -> Array:
+def _gradient(spec: ModelSpec, nets: JointFit, kinds: list[int], points: list[Array], found: Steps) -> Array:
     """The chain rule from blocks' own widths to the family's, and from busy resources to whole steps."""
     energies, times = nets.gradient(kinds, points)
     waiting = 0.0 if nets.host is None or nets.idle_w is None else nets.idle_w

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.errors import CoverageError
 from ampere_energy.estimation.another_batch import bridged
 from ampere_energy.estimation.estimate import estimate
@@ -84,7 +84,7 @@ def read_there(ref: ModelRef, spec: ModelSpec, profile: Training, read: Read) ->
     return read(ref.at_batch(profile.batch))
 
 
-def covered(block: Block, nets: NetFit) -> bool:
+def covered(block: Block, nets: JointFit) -> bool:
     """Whether the very width was among those profiled: a profile of multiples of 8 does not know the others."""
     place = nets.find(block.kind.id)
     return place is not None and all(w in r for r, w in zip(nets.subjects[place].domain, block.point, strict=True))

@@ -16,7 +16,7 @@ from statistics import NormalDist, median
 import numpy as np
 
 from ampere_energy.cost_model.fitting import learn
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net, Observation
 from ampere_energy.cost_model.outliers import believable
 from ampere_energy.cost_model.whole_step import steps
@@ -67,7 +67,7 @@ class Outside:
         return _DRIFTS * abs(self.apart)
 
 
-def outside(nets: NetFit, net: Net, processor: bool) -> Outside | None:
+def outside(nets: JointFit, net: Net, processor: bool) -> Outside | None:
     """How a network that was measured whole differs from its blocks; None where it was not, or does not.
 
     Args:
@@ -108,7 +108,7 @@ def _sufficient(parts: Sequence[Observation], subjects: int) -> bool:
     return len(seen) == subjects and any(o.energy_j is not None for o in parts)
 
 
-def _step_j(seen: Observation, nets: NetFit) -> float:
+def _step_j(seen: Observation, nets: JointFit) -> float:
     """Joules of a whole step: what the device takes busy, and waiting for the host."""
     assert seen.energy_j is not None
     return seen.energy_j + (nets.idle_w or 0.0) * max(0.0, (seen.wall_s or 0.0) - seen.time_s)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ampere_energy.campaign.adaptive import Guided
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net, Observation
 from ampere_energy.cost_model.physical_mean import Array, fit_mean
 from ampere_energy.cost_model.traits import traits_of
@@ -35,7 +35,7 @@ Blocks = Sequence[Block]
 _WHOLES = 3
 
 
-def by_work(fit: NetFit, networks: Sequence[Blocks]) -> dict[str, list[float]]:
+def by_work(fit: JointFit, networks: Sequence[Blocks]) -> dict[str, list[float]]:
     """Joules of networks by their work and traffic; networks with kinds that no network has are left out."""
     named = {block.kind.id: block.kind for network in networks for block in network}
     kinds = {place: named[s.id] for place, s in enumerate(fit.subjects) if s.id in named}
@@ -48,7 +48,7 @@ def by_work(fit: NetFit, networks: Sequence[Blocks]) -> dict[str, list[float]]:
     return {name: _fitted(seen[:, own], energies, wanted[:, own]) for name, own in columns.items()}
 
 
-def by_time(fit: NetFit, times_s: Sequence[float]) -> list[float]:
+def by_time(fit: JointFit, times_s: Sequence[float]) -> list[float]:
     """Joules of networks by their predicted times and the mean power of what was profiled."""
     watts = float(np.mean([_step_j(o, fit) / _wall_s(o, fit) for o in _examples(fit.observations)]))
     return [time_s * watts for time_s in times_s]
@@ -106,13 +106,13 @@ def _examples(observations: Sequence[Observation]) -> list[Observation]:
     return wholes if len(wholes) >= _WHOLES else metered
 
 
-def _step_j(observation: Observation, fit: NetFit) -> float:
+def _step_j(observation: Observation, fit: JointFit) -> float:
     """Joules of a whole step: what the device takes busy, and waiting for the host."""
     assert observation.energy_j is not None
     return observation.energy_j + (fit.idle_w or 0.0) * max(0.0, _wall_s(observation, fit) - observation.time_s)
 
 
-def _wall_s(observation: Observation, fit: NetFit) -> float:
+def _wall_s(observation: Observation, fit: JointFit) -> float:
     """Seconds of a whole step: where it was run as a captured graph, as its host would have issued it."""
     if observation.wall_s is not None:
         return observation.wall_s

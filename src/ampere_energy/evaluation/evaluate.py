@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 
 from ampere_energy.campaign.paper import Subtracting
 from ampere_energy.campaign.rules import Rules
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.errors import DeviceError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.evaluation.baselines import by_operators, by_time, by_work
@@ -224,7 +224,7 @@ def rescore(recorded: Recorded, *, level: float = 0.9) -> list[Trials]:
     return found
 
 
-Fits = tuple[NetFit | None, NetFit | None]
+Fits = tuple[JointFit | None, JointFit | None]
 """What a campaign learnt, and with what was measured to refine networks."""
 
 
@@ -234,7 +234,7 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
     specs = asked.specs(mode)
     campaign, records = recorded.campaign(mode)
     profile = recorded.profile(campaign, records, twins[0])
-    refined: NetFit | None = None
+    refined: JointFit | None = None
     predictions = _predicted(specs, profile, level)
     operators = by_operators(campaign, recorded.records(Part.OPERATORS, mode), [spec.blocks for spec in specs])
     _add(predictions, "neuralpower", operators and [recorded.card_scale(Part.OPERATORS) * j for j in operators])

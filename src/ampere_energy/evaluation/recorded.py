@@ -10,7 +10,7 @@ from pathlib import Path
 from ampere_energy import files
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.rules import Rules
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.traits import collect
 from ampere_energy.errors import FileError
 from ampere_energy.evaluation.experiment import GO_ON, Experiment, Part, read
@@ -84,7 +84,7 @@ class Recorded:
             campaign.tell(seen)
         return campaign, found
 
-    def profile(self, campaign: Guided, records: Sequence[Record], twin: NetFit | None = None) -> Profile:
+    def profile(self, campaign: Guided, records: Sequence[Record], twin: JointFit | None = None) -> Profile:
         """What a campaign's records gave; `twin` is what they gave in another mode."""
         first = next(r for r in self.parts[Part.CAMPAIGN] if isinstance(r, Measurement))
         nets = fitted(campaign, len(records), twin)
@@ -113,7 +113,9 @@ def load(folder: Path) -> Recorded:
     return Recorded(experiment, told.get("wall_s"), parts, folder.resolve().name)
 
 
-def fitted(campaign: Guided, records: int, twin: NetFit | None = None, before: NetFit | None = None) -> NetFit | None:
+def fitted(
+    campaign: Guided, records: int, twin: JointFit | None = None, before: JointFit | None = None
+) -> JointFit | None:
     """What a campaign learnt of its records; or what its twin did, the host apart, if it saw the same.
 
     Eager steps and captured ones keep the device equally busy, and that is all that hyperparameters are learnt from.

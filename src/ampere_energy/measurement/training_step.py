@@ -75,7 +75,7 @@ def training_step(workload: Workload, device: torch.device, mode: Mode, *, captu
     capturable = capturable or mode is Mode.GRAPH
     torch.manual_seed(0)
     training = workload.training
-    torch.set_float32_matmulautocast("high" if training.precision is Precision.TF32 else "highest")
+    torch.set_float32_matmul_precision("high" if training.precision is Precision.TF32 else "highest")
     torch_settings.apply(training.torch_settings)
     with autocast(training, device):
         parts = [compact(part) if channels_last(part, training, mode) else part for part in parts_of(workload, device)]

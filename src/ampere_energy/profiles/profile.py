@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ampere_energy import files
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.known_kinds import CostModel
 from ampere_energy.cost_model.per_kind import KindFit, PerKind, Quantity
 from ampere_energy.cost_model.traits import PER_KIND, Reference
@@ -51,6 +51,7 @@ class Profile:
         nets: what was learnt of all kinds jointly.
         references: blocks of these kinds, for approximating others; none in files older than that.
         doubts: why its measurements are not to be trusted; empty where nothing speaks against them.
+        bundled: whether it came with the package, and so was made on another card than an estimate from it is for.
     """
 
     model: str
@@ -63,9 +64,10 @@ class Profile:
     profile_s: float
     created: str
     kinds: tuple[KindFit, ...] = ()
-    nets: NetFit | None = None
+    nets: JointFit | None = None
     references: tuple[Reference, ...] = later(())
     doubts: tuple[str, ...] = later(())
+    bundled: bool = later(False)
 
     def __post_init__(self) -> None:
         if bool(self.kinds) == (self.nets is not None):
@@ -79,7 +81,7 @@ class Profile:
         return PerKind(self.kinds) if self.nets is None else self.nets
 
     @property
-    def joint(self) -> NetFit:
+    def joint(self) -> JointFit:
         """What was learnt of all kinds jointly; an error where the paper's method learnt them one by one."""
         if self.nets is None:
             raise RequestError(
@@ -159,7 +161,7 @@ def _check_kind(known: KindFit) -> None:
             raise ValueError(f"the {quantity} of {name} is not finite")
 
 
-def _check_references(references: Sequence[Reference], nets: NetFit | None) -> None:
+def _check_references(references: Sequence[Reference], nets: JointFit | None) -> None:
     """References are blocks of the fit's kinds, at widths it covers."""
     if len(references) > MOST_KINDS * PER_KIND:
         raise ValueError(f"{len(references)} references, more than {MOST_KINDS * PER_KIND}")
@@ -171,7 +173,7 @@ def _check_references(references: Sequence[Reference], nets: NetFit | None) -> N
             raise ValueError(f"a reference at {reference.point}, which is not among the widths profiled")
 
 
-def _check_nets(nets: NetFit) -> None:
+def _check_nets(nets: JointFit) -> None:
     blocks = sum(len(observation.blocks) for observation in nets.observations)
     distinct = len({block for observation in nets.observations for block in observation.blocks})
     for count, most, name in (
@@ -197,7 +199,7 @@ def _check_nets(nets: NetFit) -> None:
     if nets.host is not None and not (nets.host.spread <= 10 and nets.host.base_s + nets.host.gap_s <= 1e6):
         raise ValueError("host times out of reason")
     with np.errstate(all="ignore"):
-        norm = float(np.linalg.norm(nets.joint.factor.T @ nets.joint.alpha))
+        norm = float(np.linalg.norm(nets.posterior.factor.T @ nets.posterior.alpha))
     # No residual g(x) exceeds √k(x, x) · ‖g‖, and ‖g‖² ≤ αᵀ K α: the exponentials below stay far from overflow.
     if not math.sqrt(widest + nets.together**2) * norm <= _FARTHEST:
         raise ValueError("its observations contradict its hyperparameters beyond any doubt")

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.estimation.bundle_choice import Choice
 from ampere_energy.estimation.result import JOULES_PER_WH, BlockEstimate, Estimate, Origin
 from ampere_energy.evaluation.evaluate import Trials, score
@@ -94,7 +94,7 @@ def _kinds(profile: Profile, title: str) -> tuple[Table, str]:
     return table, "kinds that are not the model's own feed and read the others, and are subtracted"
 
 
-def _subjects(nets: NetFit, title: str) -> tuple[Table, str]:
+def _subjects(nets: JointFit, title: str) -> tuple[Table, str]:
     """What was learnt jointly, and how well."""
     table = bare_table("layers", title=title)
     for name in ("widths", "metered", "timed", "energy"):
@@ -107,7 +107,7 @@ def _subjects(nets: NetFit, title: str) -> tuple[Table, str]:
     return table, f"{about} is {percent(median_error(nets))}"
 
 
-def median_error(nets: NetFit) -> float:
+def median_error(nets: JointFit) -> float:
     """How far measured networks are off when predicted from all others, in the median, as a share."""
     return float(np.median(np.abs(nets.left_out()[0])))
 

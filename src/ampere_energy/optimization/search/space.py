@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.many import Candidates, estimate_many
 from ampere_energy.model.blocks import ModelSpec
@@ -320,7 +320,7 @@ def _up_to(ranges: Sequence[WidthRange], counts: int, setting: Setting) -> Setti
     return Setting(replace(setting.ref, widths=widths), setting.profile, specs)
 
 
-def _narrow(ranges: list[WidthRange], spec: ModelSpec, nets: NetFit) -> None:
+def _narrow(ranges: list[WidthRange], spec: ModelSpec, nets: JointFit) -> None:
     for block, followed in zip(spec.blocks, spec.follows, strict=True):
         place = nets.find(block.kind.id)
         if place is None:

@@ -6,7 +6,7 @@ nvidia-h200/cnn5-eager.json.gz    the profile itself
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -104,4 +104,4 @@ def _loaded(path: Path, _changed: int) -> Profile:
     """A profile's file, read once: a nearest profile is looked for among all of a bundle's."""
     from ampere_energy.profiles.profile import loads
 
-    return loads(files.read(path, "profile", _AGAIN), path)
+    return replace(loads(files.read(path, "profile", _AGAIN), path), bundled=True)
