@@ -125,14 +125,14 @@ class GaussianProcess:
 
     def variance(self, x: Array) -> Array:
         """The covariance's diagonal, without the rest: shape (m,)."""
-        return np.maximum(self.hyper.outputscale - (self._explained(x) ** 2).sum(0), 0.0)
+        return np.asarray(np.maximum(self.hyper.outputscale - (self._explained(x) ** 2).sum(0), 0.0))
 
     def _explained(self, x: Array) -> Array:
         """L⁻¹ k(X, x): its squares sum to the variance that the observations take away."""
         return np.asarray(solve_triangular(self._factor, self._cross(x).T, lower=True))
 
     def _cross(self, x: Array) -> Array:
-        return self.hyper.outputscale * correlation(x, self.x, self.hyper.lengthscales)
+        return np.asarray(self.hyper.outputscale * correlation(x, self.x, self.hyper.lengthscales))
 
 
 def fit(

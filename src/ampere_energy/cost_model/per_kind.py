@@ -73,7 +73,7 @@ def to_unit(domain: Domain, points: Sequence[Point]) -> Array:
     """Points scaled to the unit box of a domain: shape (n, d)."""
     low = np.array([r.low for r in domain], dtype=float)
     span = np.array([max(1, r.high - r.low) for r in domain], dtype=float)
-    return (np.array(points, dtype=float).reshape(-1, len(domain)) - low) / span
+    return np.asarray((np.array(points, dtype=float).reshape(-1, len(domain)) - low) / span)
 
 
 def learn(

@@ -162,8 +162,8 @@ def _ordered(found: Mapping[str, BundleEntry], ref: ModelRef) -> list[tuple[str,
     """Profiles, those first that are preferred where several cover a model."""
     modes = list(Mode)
 
-    def preferred(entry: tuple[str, BundleEntry]) -> tuple[bool, int, bool, bool, int, str]:
-        name, entry = entry
+    def preferred(named: tuple[str, BundleEntry]) -> tuple[bool, int, bool, bool, int, str]:
+        name, entry = named
         own, aligned = entry.family == ref.source, entry.widths is Widths.ALIGNED
         return not own, modes.index(entry.mode), entry.input[1:] != ref.input[1:], not aligned, -entry.input[0], name
 
