@@ -69,7 +69,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class World:
-    """One simulated family, and what was asked about it."""
+    """One simulated family, and the networks scored in it."""
 
     noise: float
     rough: float
