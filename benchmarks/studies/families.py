@@ -36,7 +36,7 @@ def _apart_s(kept: Recorded) -> float:
 
 def _elsewhere(kept: Recorded) -> list[dict[str, Any]]:
     """The parts that were recorded on another card than the campaign, and what blocks metered on both say."""
-    cards = {part: kept.on_another_card(part) for part in (Part.OPERATORS, Part.PAPER)}
+    cards = {part: kept.other_card(part) for part in (Part.OPERATORS, Part.PAPER)}
     return [
         {"part": str(part), "card": card_name(card), "anchors": [round(ratio, 4) for ratio in kept.anchored(part)]}
         for part, card in cards.items()

@@ -103,7 +103,7 @@ def _summed(found: list[dict[str, float]]) -> dict[str, float]:
 def _world(world: int, networks: int) -> dict[str, float]:
     spec, ranges = spec_of("har"), FAMILIES["har"].ranges
     device = Boxed(noise=0.005, rough=0.12, world=world, seed=world)
-    campaign = Guided(spec, ranges, Rules(precision=0.001, points=1000, budget_s=BUDGET_S), captures=False)
+    campaign = Guided(spec, ranges, Rules(precision=0.001, points=1000, budget_s=BUDGET_S), meters_graphs=False)
     while (request := campaign.ask()) is not None:
         campaign.tell(record_of(device, request))
     fit = campaign.fit()

@@ -222,7 +222,7 @@ def whole(mode: Mode) -> dict[str, float]:
         if recorded_spec.training.mode is not Mode.EAGER or not windows:
             continue
         spec = whole_models.with_mode(recorded_spec, mode)
-        campaign = Guided(spec, [], whole_models.RULES, captures=mode is Mode.EAGER)
+        campaign = Guided(spec, [], whole_models.RULES, meters_graphs=mode is Mode.EAGER)
         for record in records:
             campaign.tell(record)
         nets = campaign.fit()

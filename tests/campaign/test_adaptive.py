@@ -61,7 +61,7 @@ class Cheap(Costly):
 
 
 def test_a_campaign_ends_before_its_profile_is_too_large_to_be_read() -> None:
-    campaign = Guided(spec_of("lenet5"), None, Rules(precision=1e-6, budget_s=1e9), captures=False)
+    campaign = Guided(spec_of("lenet5"), None, Rules(precision=1e-6, budget_s=1e9), meters_graphs=False)
     once = SimulatedDevice().time(campaign.opening.requests[0].workload)
     while not campaign._used_up():
         assert campaign.tell(once)
@@ -314,7 +314,7 @@ def test_many_candidates_are_estimated_as_one_is() -> None:
 
 def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     spec = spec_of("lenet5")
-    campaign = Guided(spec, None, Rules(points=3), captures=True)
+    campaign = Guided(spec, None, Rules(points=3), meters_graphs=True)
     asked = campaign.opening.requests
     assert {r.workload.training.mode.value for r in asked if r.metered} == {"graph"}
     issued = [r.workload for r in asked if r.workload.training.mode.value == "eager"]
@@ -334,7 +334,7 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
 
 def test_issuing_is_timed_throughout_a_campaign() -> None:
     rules, device = Rules(points=100, precision=1e-6), SimulatedDevice(0.01)
-    campaign = Guided(spec_of("lenet5"), None, rules, captures=True)
+    campaign = Guided(spec_of("lenet5"), None, rules, meters_graphs=True)
     for _ in range(len(campaign.opening.requests) + 2 * BATCH):
         request = campaign.ask()
         assert request is not None
@@ -354,7 +354,9 @@ def alone(request: Request) -> bool:
 
 def test_rounds_grow_as_timings_pile_up_and_seconds_are_what_limits_them() -> None:
     spec, device = spec_of("lenet5"), SimulatedDevice()
-    hasty, precise = (Guided(spec, None, Rules(points=3, budget_s=limit), captures=False) for limit in (60.0, None))
+    hasty, precise = (
+        Guided(spec, None, Rules(points=3, budget_s=limit), meters_graphs=False) for limit in (60.0, None)
+    )
     kind, domain = next((kind, domain) for kind, domain in hasty.scope.domains.items() if len(domain) == 2)
     grid = [(a, b) for a in range(1, domain[0].high + 1) for b in range(1, domain[1].high + 1)]
     for point in (grid * 400)[:400]:
@@ -376,7 +378,7 @@ def as_it_is(name: str, widths: tuple[int, ...], shape: tuple[int, ...]) -> tupl
 def test_a_model_as_it_is_is_measured_at_its_own_points() -> None:
     spec, ref = as_it_is("transformer", (2, 64), (2, 16))
     device = SimulatedDevice(0.005)
-    campaign = Guided(spec, [], Rules(points=3), captures=False, ref=ref)
+    campaign = Guided(spec, [], Rules(points=3), meters_graphs=False, ref=ref)
     own = {(block.kind.id, block.point) for block in spec.blocks}
     asked = [request.workload for request in campaign.opening.requests]
     wholes = [place for place, workload in enumerate(asked) if workload == ref]
@@ -399,7 +401,7 @@ def test_a_member_of_another_number_of_layers_is_not_taken_for_one_of_this() -> 
     ref = model_ref("transformer", widths=(3, 64), input=(2, 16))
     spec = replace(parse_ref(ref), name="transformer")
     ranges, device = [WidthRange(3, 3), WidthRange(16, 64, 8)], SimulatedDevice(0.005)
-    campaign = Guided(spec, ranges, Rules(points=4), captures=False, ref=ref)
+    campaign = Guided(spec, ranges, Rules(points=4), meters_graphs=False, ref=ref)
     assert campaign.tell(device.measure(replace(ref, widths=(3, 32)), POINT))
     assert not campaign.tell(device.measure(replace(ref, widths=(2, 32)), POINT))
 
@@ -407,7 +409,7 @@ def test_a_member_of_another_number_of_layers_is_not_taken_for_one_of_this() -> 
 def test_what_a_campaign_thinks_counts_as_its_time() -> None:
     seconds, spec = 0.0, spec_of("lenet5")
     rules = Rules(points=100, precision=1e-6, budget_s=1e6)
-    campaign = Guided(spec, None, rules, captures=False, elapsed=lambda: seconds)
+    campaign = Guided(spec, None, rules, meters_graphs=False, elapsed=lambda: seconds)
     device = SimulatedDevice(0.01)
     for _ in range(len(campaign.opening.requests)):
         request = campaign.ask()
@@ -423,7 +425,7 @@ def test_a_family_that_is_no_chain_is_covered_with_whole_members() -> None:
     ref = model_ref("lstm", widths=(24, 32, 16), input=(2, 9))
     spec = parse_ref(ref)
     ranges, device = [WidthRange(1, width) for width in ref.widths], SimulatedDevice(0.005)
-    campaign = Guided(spec, ranges, Rules(points=4), captures=False, ref=ref)
+    campaign = Guided(spec, ranges, Rules(points=4), meters_graphs=False, ref=ref)
     wholes = [r.workload for r in campaign.opening.requests if isinstance(r.workload, ModelRef)]
     assert wholes[0] == ref  # the largest
     assert len(wholes) == 2
@@ -451,7 +453,7 @@ def test_widths_that_no_block_follows_stay_as_they_are() -> None:
     ref = model_ref("transformer", widths=(2, 72), input=(2, 8))
     spec = parse_ref(ref)
     ranges = [WidthRange(1, 6), WidthRange(64, 72, 8)]
-    campaign = Guided(spec, ranges, Rules(points=3), captures=False, ref=ref)
+    campaign = Guided(spec, ranges, Rules(points=3), meters_graphs=False, ref=ref)
     wholes = [r.workload for r in campaign.opening.requests if isinstance(r.workload, ModelRef)]
     assert {whole.widths[0] for whole in wholes} == {2}
     assert {whole.widths[1] for whole in wholes} <= {64, 72}
@@ -480,7 +482,7 @@ def _in_box(point: tuple[int, ...]) -> bool:
 
 def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None:
     spec, rules = spec_of("cnn5"), Rules(points=100, precision=1e-6)
-    looked, calm = (Guided(spec, FAMILIES["cnn5"].ranges, rules, captures=False) for _ in range(2))
+    looked, calm = (Guided(spec, FAMILIES["cnn5"].ranges, rules, meters_graphs=False) for _ in range(2))
     for campaign, device in ((looked, Boxed(noise=0.01)), (calm, SimulatedDevice(noise=0.01))):
         while len(campaign.measured.records) < len(campaign.opening.requests) + 96:
             request = campaign.ask()
@@ -512,7 +514,7 @@ def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None
 def test_each_look_knows_what_the_one_before_it_found() -> None:
     """Of the three kinds that are slow, the edges are found one after another, within a few rounds."""
     spec, rules = spec_of("cnn5"), Rules(points=100, precision=1e-6)
-    campaign, device = Guided(spec, FAMILIES["cnn5"].ranges, rules, captures=False), Boxed(noise=0.01)
+    campaign, device = Guided(spec, FAMILIES["cnn5"].ranges, rules, meters_graphs=False), Boxed(noise=0.01)
     while (
         not (start := len(campaign.measured.records))
         or not campaign.measured.all_kinds(start)

@@ -22,7 +22,7 @@ from benchmarks.specs import spec_of
 
 def test_what_takes_longer_is_offered_for_more() -> None:
     """Where one convolution is slow at some widths, a timing there costs as much as ten elsewhere."""
-    campaign, device = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False), SimulatedDevice()
+    campaign, device = Guided(spec_of("lenet5"), None, Rules(points=3), meters_graphs=False), SimulatedDevice()
     for request in campaign.opening.requests:
         record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
         step_s = device.true_time_s(request.workload.blocks)  # type: ignore[union-attr]
@@ -47,7 +47,7 @@ def asked(campaign: Guided) -> Request:
 
 def test_a_quarter_of_each_round_is_for_round_members() -> None:
     spec = spec_of("cnn5")
-    campaign = Guided(spec, FAMILIES["cnn5"].ranges, Rules(points=100, precision=1e-6), captures=False)
+    campaign = Guided(spec, FAMILIES["cnn5"].ranges, Rules(points=100, precision=1e-6), meters_graphs=False)
 
     def is_round(net: Net) -> bool:
         """Of the linear layer, which reads nine features a channel, any width is."""
@@ -63,13 +63,13 @@ def test_a_quarter_of_each_round_is_for_round_members() -> None:
     rounds = [told[start : start + BATCH] for start in range(0, len(told), BATCH)]
     assert all(all(own[: BATCH // 4]) for own in rounds)
     assert sum(sum(own[BATCH // 4 :]) for own in rounds) < 0.2 * len(told)
-    aligned = Guided(spec, FAMILIES["cnn5"].aligned(8).ranges, Rules(points=100), captures=False)
+    aligned = Guided(spec, FAMILIES["cnn5"].aligned(8).ranges, Rules(points=100), meters_graphs=False)
     assert aligned.even_questions == []  # all its networks are
 
 
 def test_issuing_is_timed_only_where_a_step_may_wait_for_it() -> None:
     spec = spec_of("lenet5")
-    campaign, device = Guided(spec, None, Rules(points=3), captures=True), SimulatedDevice()
+    campaign, device = Guided(spec, None, Rules(points=3), meters_graphs=True), SimulatedDevice()
     for request in campaign.opening.requests:
         record = device.measure(request.workload, POINT) if request.metered else device.time(request.workload)
         waits = isinstance(record, Timing) and request.workload.training.mode is Mode.EAGER
@@ -87,7 +87,7 @@ def test_issuing_is_timed_only_where_a_step_may_wait_for_it() -> None:
 def test_kinds_of_few_widths_are_timed_at_all_of_them() -> None:
     """LeNet's second convolution has 96 widths: the guide alone would leave some of them, sure of its neighbours."""
     campaign, device = (
-        Guided(spec_of("lenet5"), None, Rules(points=500, precision=1e-6), captures=False),
+        Guided(spec_of("lenet5"), None, Rules(points=500, precision=1e-6), meters_graphs=False),
         SimulatedDevice(),
     )
     domains = list(campaign.scope.domains.values())
@@ -97,7 +97,7 @@ def test_kinds_of_few_widths_are_timed_at_all_of_them() -> None:
         assert len(campaign.measured.records) < first + 40 * BATCH, f"{len(unknown)} are not known"
         request = asked(campaign)  # a metering takes ten times as long as a timing
         campaign.tell(replace(record_of(device, request), cost_s=0.3 if request.metered else 0.03))
-    metered_only = Guided(spec_of("lenet5"), None, Rules(timings=False, points=500), captures=False)
+    metered_only = Guided(spec_of("lenet5"), None, Rules(timings=False, points=500), meters_graphs=False)
     while len(metered_only.measured.records) < len(metered_only.opening.requests):
         metered_only.tell(record_of(device, asked(metered_only)))
     assert all(request.metered for request in metered_only._batch(len(metered_only.measured.records)).requests)

@@ -29,7 +29,7 @@ def test_a_cost_is_a_fixed_part_and_steps_whatever_the_first_took() -> None:
 
 
 def test_steps_of_networks_of_any_make() -> None:
-    campaign, device = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False), SimulatedDevice()
+    campaign, device = Guided(spec_of("lenet5"), None, Rules(points=3), meters_graphs=False), SimulatedDevice()
     for request in campaign.opening.requests:
         campaign.tell(device.measure(request.workload, POINT) if request.metered else device.time(request.workload))
     known = campaign.fit()
@@ -43,7 +43,7 @@ def test_steps_of_networks_of_any_make() -> None:
 
 
 def test_a_whole_costs_what_wholes_cost() -> None:
-    campaign = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False)
+    campaign = Guided(spec_of("lenet5"), None, Rules(points=3), meters_graphs=False)
     device = SimulatedDevice()
     assert {cost.of(1e-3) for cost in costs([], True).values()} == {2.0, 0.1}
     for request in campaign.opening.requests:

@@ -212,7 +212,7 @@ def test_lines_of_three_campaigns_take_no_request_s_place(
 def test_lines_of_others_within_a_round_take_no_request_s_place() -> None:
     """A campaign that was killed in a round, and one of whose blocks --refine has measured since."""
     rules = Rules(points=100, precision=1e-6)
-    alone, helped = (Guided(SPEC, None, rules, captures=False) for _ in range(2))
+    alone, helped = (Guided(SPEC, None, rules, meters_graphs=False) for _ in range(2))
     device = SimulatedDevice(0.01)
     opening = [next_of(alone, device) for _ in range(len(alone.opening.requests) + 3)]
     for record in opening:

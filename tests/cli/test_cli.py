@@ -515,7 +515,7 @@ SIM = ("--profile", "sim.json")
         (("evaluate", "lenet5"), 2, "needs one of --profile, --recorded and --record"),
         (("evaluate", "lenet5", *SIM, "--record", "x"), 2, "needs one of --profile, --recorded and --record"),
         (("evaluate", "all", "--recorded", "nowhere"), 2, "no experiment in nowhere"),
-        (("evaluate", "lenet5", "--record", "x", "--parts", "some"), 2, "--parts some; choose from campaign, networks"),
+        (("evaluate", "lenet5", "--record", "x", "--parts", "some"), 2, "--parts some; choose from campaign, members"),
         (("evaluate", "lenet5", "--record", "x", "--input", "5"), 2, "5"),
         (("evaluate", "lenet7", *SIM), 2, "no family is called 'lenet7'"),
         (("estimate", "lenet5", *SIM, "--within", "5s"), 2, "--within 5s; give an energy such as 500J"),

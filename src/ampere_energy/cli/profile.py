@@ -183,7 +183,8 @@ def profile(
         say("the budget was not needed: intervals are within --target, or --points were measured")
     if learnt.complete and reached and reached[-1] > (rules.precision or PRECISE):
         say(
-            f"90 % intervals of networks reach {100 * reached[-1]:.0f} %, more than --target {target or '5%'}; "
+            f"networks' 90 % intervals reach {100 * reached[-1]:.0f} % either way, "
+            f"more than --target {target or '5%'}; "
             "give more --budget or --points, or measure while nothing else runs"
         )
     if skipped:
