@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.pages.tables import on_other_cards, pooled
+from benchmarks.pages.other_cards import on_other_cards, pooled
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
@@ -141,7 +141,7 @@ def _unpacked(path: Path, folder: Path) -> Path:
 
 def test_everything_in_a_bundle_is_packaged_small_and_usable() -> None:
     patterns = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["ampere_energy"]
-    packaged = {path for pattern in patterns for path in ROOT.parent.glob(pattern)}
+    packaged = {path for pattern in patterns for path in ROOT.parents[1].glob(pattern)}
     assert H200 in bundles()
     for name in bundles():
         files = set((ROOT / name).iterdir())
