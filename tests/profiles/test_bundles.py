@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.pages.other_cards import on_other_cards, pooled
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
@@ -31,6 +30,7 @@ from ampere_energy.profiles.bundles.catalogue import ROOT, About, Widths, bundle
 from ampere_energy.profiles.profile import load
 from benchmarks.bundles import FIRST, INPUT, bundle, cnn5, described, families
 from benchmarks.hardware.families import PLANS
+from benchmarks.pages.other_cards import on_other_cards, pooled
 from benchmarks.results import DATA as RECORDED
 from benchmarks.results import RESULTS
 
