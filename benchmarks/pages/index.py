@@ -30,11 +30,11 @@ def headline(sets: families.Sets) -> str:
     best, worst = min(sets.values(), key=_error), families.missed(sets)[0]
     flops = percent(families.median(sets, "flops"))
     typical = [percent(families.median(sets, "ampere")), percent(families.inside(sets)), flops]
-    asked = percent(families.bars(worst).error)
+    bar = percent(families.bars(worst).error)
     rows = [
         ["best", *_row(best)],
         ["typical", f"the median of {len(sets)} settings; of intervals, the mean", *typical],
-        ["missed", *_row(worst, f" (asked: {asked})")],
+        ["missed", *_row(worst, f" (bar: {bar})")],
     ]
     return table(["", "setting", "off by", "inside the 90 % interval", "by FLOPs"], rows)
 

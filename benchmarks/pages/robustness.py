@@ -12,7 +12,7 @@ def marks() -> dict[str, str]:
         "kills": table(["what", "value"], listing(kills)),
         "hostile": table(["what", "value"], listing(hostile)),
         "killed": str(kills["kills"]),
-        "lost or repeated": str(kills["lost"] + kills["twice"] or "none"),
+        "lost or repeated": str(kills["lost"] + kills["twice"] or "no"),
         "damaged": f"{hostile['cases']:,}",
         "other errors": str(hostile["other errors"] or "none"),
     }

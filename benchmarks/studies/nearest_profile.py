@@ -106,7 +106,7 @@ def _families(mode: Mode, own_family: bool) -> Iterator[Trial]:
 def _shown(about: BundleEntry, kept: Recorded, own_family: bool, aligned: bool) -> bool:
     """Whether a profile is in the bundle that is asked: not the network's own; where of its family, of its widths."""
     asked = kept.experiment
-    wanted = replace(about.training, batch=asked.input[0])
+    wanted = replace(asked.training, batch=asked.input[0], mode=about.mode)
     if about.family == asked.family:
         return own_family and bridged(wanted, about.training) and aligned is (about.widths is Widths.ALIGNED)
     return wanted == about.training or bridged(wanted, about.training)
