@@ -54,10 +54,9 @@ def test_every_figure_whose_data_is_recorded_is_drawn(data: Path) -> None:
     assert f'data-y="{100 * score(trials, "flops").mape:.6g}"' in made["cpu-8-errors.svg"]
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "plan", [plan if plan == "cpu" else pytest.param(plan, marks=pytest.mark.thorough) for plan in families.PLANS]
-)
+@pytest.mark.parametrize("plan", families.PLANS)
 def test_the_committed_figures_are_what_the_data_gives(plan: str) -> None:
     found = figures.figures(DATA / plan)
     kept = {path.name: path.read_text() for path in figures.FIGURES.glob(f"{plan}-*.svg")}

@@ -501,12 +501,12 @@ def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None
     assert 2 * len(chosen.searches) == pytest.approx(sum(not request.metered for request in chosen.requests), abs=2)
     # What cannot be measured is not looked at again.
     count = len(looked.measured.records)
-    again = looked._looked(start, count)
+    again = looked._search_request(start, count)
     assert again is not None
     assert not again.metered
     assert isinstance(again.workload, Variant)
     looked.tell(replace(Boxed().time(again.workload), device_s=None, infeasible="out of memory"))
-    asked = looked._looked(start, count + 1)
+    asked = looked._search_request(start, count + 1)
     assert asked is not None
     assert asked.workload != again.workload
 

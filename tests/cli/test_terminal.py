@@ -106,7 +106,7 @@ def test_whatever_is_raised_is_one_line_and_a_documented_code(
     assert words in done.stderr
     assert done.stderr.count("\n") == (1 if words else 0)
     assert "Traceback" not in done.stderr
-    assert f"{code} " in Path(__file__).parents[2].joinpath("README.md").read_text()
+    assert f"{code} " in Path(__file__).parents[2].joinpath("docs", "quickstart.md").read_text()
 
 
 @pytest.mark.parametrize(

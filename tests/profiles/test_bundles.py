@@ -77,7 +77,7 @@ def test_a_bundle_is_the_same_bytes_each_time(only_cnn5: Path, tmp_path: Path) -
     assert all(path.read_bytes() == (only_cnn5 / H200 / path.name).read_bytes() for path in made)
 
 
-@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("aligned", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_the_recorded_families_are_bundled_as_their_logs_give_them(
     aligned: bool, only_cnn5: Path, tmp_path: Path
 ) -> None:
@@ -128,6 +128,10 @@ def test_a_family_without_profiles_of_its_own_takes_those_that_read_the_same() -
     assert (found.name, found.ref.input) == ("resnet18-512x3x32x32-eager-aligned", (512, 3, 32, 32))
     guessed = estimate(found.spec, found.profile, approximate=True)
     assert guessed.approximate == ("stages.3.1",)
+
+
+@pytest.mark.thorough
+def test_of_profiles_that_each_know_a_block_one_of_the_family_answers() -> None:
     larger = model_ref("resnet50", input=(512, 3, 32, 32))  # each of several profiles knows one of its blocks
     assert (
         choose(H200, larger, parse_ref, input_given=True, mode_given=False, approximate=True).entry.family == "resnet18"

@@ -165,7 +165,8 @@ def _limit(nets: JointFit, net: Net, target: float, infeasible: str | None) -> s
     if nets.host is not None and _reach(replace(nets, host=replace(nets.host, spread=0.0)), net) <= target:
         scatter = 100 * REACH_90 * nets.host.spread
         return (
-            f"a step waits for the host, whose time differs by ±{scatter:.0f} %; captured (--mode graph) it would not"
+            f"a step waits for the host, whose time differs by ±{scatter:.0f} %; as a CUDA graph (--mode graph) it "
+            "would not"
         )
     return "its blocks and the model itself are measured; ampere measure --add-to measures the model once more"
 

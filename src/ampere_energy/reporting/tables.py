@@ -207,7 +207,7 @@ def measurement_table(measurement: Measurement, model: str, iterations: int) -> 
     if measurement.busy:
         busy_j = statistics.median(energies(measurement.busy)) * iterations
         busy_s = statistics.median(durations(measurement.busy)) * iterations
-        rows.append(("device alone", f"{si(busy_j, 'J')} in {duration(busy_s)} as a captured graph"))
+        rows.append(("device alone", f"{si(busy_j, 'J')} in {duration(busy_s)} as a CUDA graph"))
     if measurement.host_s is not None:
         rows.append(("host", f"{si(measurement.host_s, 's')} to issue a step"))
     rows.append(("energy is", source(measurement.meter)))
