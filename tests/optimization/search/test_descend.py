@@ -24,6 +24,7 @@ def card() -> Space:
     return space_of("cnn5", [learnt], ranges=ranges, example=model_ref("cnn5", input=(1, 3, 64, 64)))
 
 
+@pytest.mark.thorough
 def test_paths_may_end_on_a_bound() -> None:
     """exp(log 8) is a little less than 8, which a profile of widths from 8 on does not cover."""
     learnt = load_bundled("nvidia-h200", "cnn5-128x3x64x64-graph-aligned")
