@@ -34,6 +34,7 @@ def marks() -> dict[str, str]:
         "floor": floor(result_of("floor")),
         "slow regions": slow_regions(result_of("looks")),
         "unseen kinds": unseen_kinds(result_of("approximate")),
+        "nearest profile": nearest_profile(result_of("nearest")),
         "additive": additive(result_of("additive")),
         "oracle": table(["what", "value"], listing(result_of("oracle"))),
         **{
@@ -194,6 +195,15 @@ def unseen_kinds(result: dict[str, Any]) -> str:
         for label, found in groups.items()
     ]
     return table(["what", "estimates", "median error", "bias", "inside 90 %", "interval ×÷"], rows)
+
+
+def nearest_profile(result: dict[str, Any]) -> str:
+    """The profile of a bundle that is least in doubt, beside the one that is usual."""
+    rows = [
+        [name, str(found["models"]), *(percent(found[which], 0) for which in ("nearest", "usual", "inside"))]
+        for name, found in result.items()
+    ]
+    return table(["not covered", "models", "least in doubt", "usual profile", "inside 90 %"], rows)
 
 
 def additive(result: dict[str, Any]) -> str:
