@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench study results tables figures pictures clean
+.PHONY: demo test check bench study results pictures clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,22 +28,16 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 bench: $(READY)
-	$(BIN)/python -m studies.bench
+	$(BIN)/python -m benchmarks.speed
 
 results: $(READY)
-	$(BIN)/python -m benchmarks.results
-
-tables: $(READY)
-	$(BIN)/python -m studies.tables
-
-figures: $(READY)
-	$(BIN)/python -m studies.figures
+	$(BIN)/python -m benchmarks.pages
 
 pictures: $(READY)
 	$(BIN)/python docs/pictures.py
 
 study: $(READY)
-	$(BIN)/python -m studies
+	$(BIN)/python -m benchmarks
 
 clean:
 	rm -rf build $(VENV)

@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from ampere_energy.estimation.estimate import estimate
+from ampere_energy.model.load import instantiate
 from ampere_energy.model.parse import parse
-from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.source import model_ref
 from ampere_energy.profiles.bundles.catalogue import load_bundled
 from ampere_energy.reporting.tables import estimate_table
 from ampere_energy.units import Quantity

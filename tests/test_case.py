@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from studies import case, images
 from torch import nn
 
 from ampere_energy.errors import FileError, RequestError
 from ampere_energy.model.training import Mode
+from benchmarks.hardware import images, trainings
+from benchmarks.pages import trainings as shown
 
-PLAN = case.Plan(steps=60, batch=20, rate=0.2, checkpoints=3, warm_up_s=0.05)
+PLAN = trainings.Plan(steps=60, batch=20, rate=0.2, checkpoints=3, warm_up_s=0.05)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -87,9 +88,9 @@ def test_a_folder_a_class(tmp_path: Path) -> None:
 def test_models_are_trained_alike_and_metered(folder: Path, tmp_path: Path) -> None:
     told: list[str] = []
     torch.save(small(), tmp_path / "pruned.pt")
-    builders = {"original": large, "small": small, "pruned": case.builder_of(str(tmp_path / "pruned.pt"), ())}
+    builders = {"original": large, "small": small, "pruned": trainings.builder_of(str(tmp_path / "pruned.pt"), ())}
     log = tmp_path / "log.jsonl"
-    found = case.run(builders, folder, log, PLAN, meter="cputime:10", say=told.append)
+    found = trainings.run(builders, folder, log, PLAN, meter="cputime:10", say=told.append)
     assert [one.model for one in found] == ["original", "small", "pruned"]
     for one in found:
         assert [point.step for point in one.curve] == [20, 40, 60]
@@ -99,53 +100,55 @@ def test_models_are_trained_alike_and_metered(folder: Path, tmp_path: Path) -> N
         assert 0 < one.energy_j <= 10.1 * one.time_s
     assert found[0].energy_j > 2 * found[1].energy_j
     assert found[0].parameters == sum(p.numel() for p in large().parameters())
-    rows = case.table(found)
+    rows = shown.table(found).splitlines()
     assert rows[0].startswith("| model | parameters | steps | energy, modelled |")
     assert "| 100.0 % |" in rows[2]
     assert f"| {100 * found[1].energy_j / found[0].energy_j:.1f} % |" in rows[3]
-    for name, figure in case.figures(found).items():
+    for name, figure in shown.figures(found).items():
         assert figure.count('data-series="small" data-x') == 3, name
 
 
 def test_a_log_is_gone_on_with(folder: Path, tmp_path: Path) -> None:
     log, plan = tmp_path / "log.jsonl", replace(PLAN, steps=6)
     told: list[str] = []
-    (first,) = case.run({"small": small}, folder, log, plan, meter="cputime:10", say=told.append)
+    (first,) = trainings.run({"small": small}, folder, log, plan, meter="cputime:10", say=told.append)
     log.write_text(log.read_text() + '{"model": "cut sh')
-    found = case.run({"small": small, "other": small}, folder, log, plan, meter="cputime:10", seeds=2, say=told.append)
+    found = trainings.run(
+        {"small": small, "other": small}, folder, log, plan, meter="cputime:10", seeds=2, say=told.append
+    )
     assert found[0] == first
     assert [(one.model, one.plan.seed) for one in found] == [("small", 0), ("other", 0), ("small", 1), ("other", 1)]
     assert told[1] == "small, seed 0: in the log already"
     assert found[0].curve == found[1].curve  # the same weights, batches and order
     assert found[0].curve != found[2].curve
     with pytest.raises(RequestError, match="choose another log"):
-        case.run({"small": small}, folder, log, plan, meter="cputime:11")
+        trainings.run({"small": small}, folder, log, plan, meter="cputime:11")
 
 
 def test_bad_plans() -> None:
-    with pytest.raises(RequestError, match="2 steps of 8 with 3 looks"):
-        case.Plan(steps=2, batch=8, checkpoints=3)
+    with pytest.raises(RequestError, match="2 steps of 8 with 3 checkpoints"):
+        trainings.Plan(steps=2, batch=8, checkpoints=3)
     with pytest.raises(RequestError, match="--mode compile"):
-        case.Plan(mode=Mode.COMPILE)
+        trainings.Plan(mode=Mode.COMPILE)
 
 
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = str(tmp_path / "log.jsonl")
     settings = ["--steps=4", "--batch=10", "--checkpoints=2", "--warm-up-s=0", "--size=28", "--meter=cputime:10"]
-    case.main(["train", str(folder), log, "--model", "one=lenet5", "--model", "two=lenet5@3,8,60,42", *settings])
-    case.main(["show", log, str(tmp_path / "figures")])
+    trainings.main([str(folder), log, "--model", "one=lenet5", "--model", "two=lenet5@3,8,60,42", *settings])
+    shown.main(Path(log), tmp_path / "figures")
     out = capsys.readouterr().out
-    assert out.count("| one | 61,706 | 4 |") == 2
-    assert out.count("| two | 15,738 | 4 |") == 2
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"case-loss.svg", "case-accuracy.svg"}
+    assert out.count("| one | 61,706 | 4 |") == 1
+    assert out.count("| two | 15,738 | 4 |") == 1
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"loss.svg", "accuracy.svg"}
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_a_captured_training_learns_as_an_eager_one_does(folder: Path, tmp_path: Path) -> None:
+def test_a_training_of_cuda_graphs_learns_as_an_eager_one_does(folder: Path, tmp_path: Path) -> None:
     plan = replace(PLAN, steps=2000)
     curves = [
-        case.run({"large": large}, folder, tmp_path / "log.jsonl", replace(plan, mode=mode), device="cuda")[0]
+        trainings.run({"large": large}, folder, tmp_path / "log.jsonl", replace(plan, mode=mode), device="cuda")[0]
         for mode in (Mode.EAGER, Mode.GRAPH)
     ]
     for found in curves:

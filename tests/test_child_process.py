@@ -19,7 +19,7 @@ ECHO = """
 import os, sys, time
 from ampere_energy.child_process import opened
 channel = opened()
-channel.tell({"hello": sys.argv[1:], "input": sys.stdin.read()})
+channel.reply({"hello": sys.argv[1:], "input": sys.stdin.read()})
 def answer(request):
     os.write(1, b"to descriptor 1\\n")
     if "sleep" in request:

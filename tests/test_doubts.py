@@ -7,21 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy import profile
 from ampere_energy.campaign.additions import add
+from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Rules
-from ampere_energy.campaign.run import refine
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import POINT, Measurement, Procedure, Workload
+from ampere_energy.measurement.procedures import POINT, Procedure
+from ampere_energy.measurement.records import Measurement
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.source import model_ref
 from ampere_energy.profiles.merge import merged
 from ampere_energy.profiles.profile import Profile, load
 from ampere_energy.reporting.as_json import estimate_json, profile_json
 from ampere_energy.reporting.profile_page import profile_page
 from ampere_energy.serialization import encode
+from benchmarks.specs import spec_of
 from command import ampere, answer
 
 STUCK = "untrusted: plug reads 100 W idle and 100.5 W under full load"

@@ -1,4 +1,4 @@
-"""Every model of `studies.models`: what it is parsed into, whether that adds up, and whether it can be estimated.
+"""Every model of `benchmarks.architectures`: what it is parsed into, whether it adds up and can be estimated.
 
 `pytest tests/test_golden.py --overwrite` writes the golden files anew. They hold for the versions of torch and
 transformers in constraints.txt.
@@ -14,20 +14,22 @@ from typing import Any
 
 import pytest
 import torch
-from studies import zoo
-from studies.models import MODELS, Inputs
 from torch import nn
 
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.training_step import training_step
-from ampere_energy.model.blocks import Block, Fragment, Kind, ModelSpec, Role
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.build import build
+from ampere_energy.model.kinds import Fragment, Kind, Role
 from ampere_energy.model.objective import tensors_in
 from ampere_energy.model.parse import parse, parts
 from ampere_energy.model.program import Source
 from ampere_energy.model.rebuild import Rebuilt
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import alone
+from benchmarks.architectures import MODELS, Inputs, as_it_is
+from benchmarks.studies import every_architecture
+from flop_counter import counted_flops
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 GOLDEN = Path(__file__).parent / "golden"
@@ -116,12 +118,11 @@ class Stub:
 def test_flops_of_blocks_sum_to_the_counters(name: str) -> None:
     """Of forward, backward and loss together, within 2 %.
 
-    torch's counter forgets the groups of a grouped convolution in its gradients (2.13), so `zoo.counted` brings a
-    formula of its own for those. Recurrent layers go by formula, and are left out of the count.
+    Recurrent layers go by formula, and are left out of the count.
     """
     module, inputs = MODELS[name]()
     stubs = [Stub(layer) for layer in module.modules() if isinstance(layer, (nn.RNNBase, nn.RNNCellBase))]
-    expected = zoo.counted_flops(module, inputs) + sum(stub.flops for stub in stubs)
+    expected = counted_flops(module, inputs) + sum(stub.flops for stub in stubs)
     assert sum(block.training_flops for block in parsed(name).blocks) == pytest.approx(expected, rel=0.02)
 
 
@@ -162,13 +163,13 @@ def test_a_model_recorded_as_one_piece_is_cut_into_the_same_blocks(name: str) ->
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_profiled_and_estimated_as_it_is(name: str) -> None:
-    found = zoo.estimated(zoo.as_it_is(name))
+    found = every_architecture.estimated(as_it_is(name))
     assert found["complete"]
     assert abs(found["error"]) < 0.04
     assert found["measurements"] >= found["kinds"]
 
 
 def test_the_sum_is_exact_without_noise() -> None:
-    spec = zoo.as_it_is("unet")
-    assert abs(zoo.estimated(spec, noise=0.0)["error"]) < 0.01
+    spec = as_it_is("unet")
+    assert abs(every_architecture.estimated(spec, noise=0.0)["error"]) < 0.01
     assert SimulatedDevice().true_energy_j(spec.blocks) > 0

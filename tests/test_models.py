@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from studies.models import MODELS, attention, convnets
-from studies.models.contract import Inputs
-from studies.models.full import FULL
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
+
+from benchmarks.architectures import MODELS, attention, convnets
+from benchmarks.architectures.contract import Inputs
+from benchmarks.architectures.full import FULL
 
 DICTS = {
     "seq2seq", "masked_encoder", "graph_net", "recommender", "bert", "distilbert", "roberta", "gpt2", "t5",

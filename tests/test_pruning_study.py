@@ -9,16 +9,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from studies import case, pruning, tables
-from studies.results import RESULTS, ROOT
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.errors import RequestError
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import Measurement, Procedure, Workload
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import Measurement
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.training import Mode
 from ampere_energy.optimization.pruning.pruned import Guide
+from benchmarks.hardware import pruning, trainings
+from benchmarks.pages import pruning as pages
+from benchmarks.results import result_of
+from benchmarks.studies import pruning as scores
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = """
@@ -92,8 +96,8 @@ def test_the_table_comes_from_packed_logs_alone(folder: Path, tmp_path: Path) ->
     assert sorted(path.name for path in (tmp_path / "small").iterdir()) == [
         "campaign.jsonl.gz", "chosen.json", "measured.jsonl.gz", "refined.jsonl.gz", "space.json.gz",
     ]  # fmt: skip
-    result = json.loads(json.dumps(pruning.run(tmp_path)))
-    assert result == json.loads(json.dumps(pruning.run(folder)))
+    result = json.loads(json.dumps(scores.run(tmp_path)))
+    assert result == json.loads(json.dumps(scores.run(folder)))
     ampere, flops, random = result
     assert (ampere["guide"], flops["guide"], random["guide"]) == ("ampere", "flops", "random")
     assert ampere["holds"]
@@ -109,14 +113,14 @@ def test_the_table_comes_from_packed_logs_alone(folder: Path, tmp_path: Path) ->
         assert row["predicted"] == pytest.approx(row["share"], rel=0.2)
         assert row["profile_s"] == 0
         assert len(row["measured"]) == 2
-    table = tables.pruning(result)
+    table = pages.pruning(result).splitlines()
     assert len(table) == 9
     assert table[2].startswith("| small, 64×1×12×12, graph | ampere | ")
     assert f"| {100 * ampere['share']:.1f} ± 0." in table[2]
     assert table[6].startswith("Measured between 45 and 50 %, as asked, by AMPERE: 1 of 1. ")
     assert table[7] == "Inside the interval from the profile alone: 3 of 3 measured shares."
     assert table[8].endswith(f": small {100 * ampere['first']:.1f} %.")
-    missed = tables.pruning([{**ampere, "holds": False}])
+    missed = pages.pruning([{**ampere, "holds": False}]).splitlines()
     assert "0 of 1; not small" in missed[4]
 
 
@@ -128,9 +132,9 @@ def test_one_whole_round_is_enough_for_the_table(net: pruning.Net, folder: Path,
     assert pruning.rounds(place) == 0
     (place / "measured.jsonl").write_text("".join(lines[:6]))
     pruning.pack(place.parent, tmp_path / "packed")
-    once, twice = pruning.run(tmp_path / "packed"), pruning.run(folder)
+    once, twice = scores.run(tmp_path / "packed"), scores.run(folder)
     assert [row["measured"] for row in once] == [row["measured"][:1] for row in twice]
-    for row, line in zip(once, tables.pruning(once)[2:], strict=False):
+    for row, line in zip(once, pages.pruning(once).splitlines()[2:], strict=False):
         assert f" | {100 * row['share']:.1f} % | 1 | " in line
     with pytest.raises(ConnectionError):  # but there is more to measure
         pruning.record(net, place, Interrupted(0), Mode.GRAPH)
@@ -138,24 +142,23 @@ def test_one_whole_round_is_enough_for_the_table(net: pruning.Net, folder: Path,
 
 def test_kept_modules_can_be_trained(folder: Path) -> None:
     models = {model.name: model for model in pruning.choices_of(folder / "small").models}
-    start = case.builder_of(str(folder / "small" / "original.pt"), ())()
+    start = trainings.builder_of(str(folder / "small" / "original.pt"), ())()
     for name, model in models.items():
-        module = case.builder_of(str(folder / "small" / f"{name}.pt"), ())()
+        module = trainings.builder_of(str(folder / "small" / f"{name}.pt"), ())()
         assert (module[0].out_channels, module[3].out_channels) == model.widths
         assert module(torch.zeros(2, 1, 12, 12)).shape == (2, 10)
         kept = {tuple(channel.flatten().tolist()) for channel in module[0].weight}
         assert kept <= {tuple(channel.flatten().tolist()) for channel in start[0].weight}
 
 
-def test_nothing_recorded_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert pruning.run(tmp_path / "nowhere") == []
-    pruning.main(["show", str(tmp_path)])
-    assert capsys.readouterr().out == "Nothing is recorded yet.\n"
+def test_nothing_recorded_is_said_so(tmp_path: Path) -> None:
+    assert scores.run(tmp_path / "nowhere") == []
+    assert pages.pruning([]) == pages.NOTHING
 
 
 def test_what_is_recorded_keeps_the_promise() -> None:
-    """The logs scored anew are what the docs' table is made from; AMPERE keeps its budget there, and FLOPs do not."""
-    committed, again = json.loads(RESULTS.read_text())["pruning"]["result"], pruning.run()
+    """The logs scored anew are what the page's table is made from; AMPERE keeps its budget there, and FLOPs do not."""
+    committed, again = result_of("pruning"), scores.run()
     assert {row["net"] for row in again} == set(pruning.NETS)
     for row, kept in zip(again, committed, strict=True):
         assert (row["net"], row["guide"], row["tried"]) == (kept["net"], kept["guide"], kept["tried"])
@@ -170,7 +173,7 @@ def test_what_is_recorded_keeps_the_promise() -> None:
 
 def test_recorded_trainings_keep_the_promise() -> None:
     """The case study's whole trainings: half the joules, and accuracy within a point of the original's."""
-    trained = {found.model: found for found in case.read(case.RECORDED)}
+    trained = {found.model: found for found in trainings.read(trainings.RECORDED)}
     original, ampere = trained["original"], trained["ampere"]
     assert {(found.plan, found.device, found.meter.provenance) for found in trained.values()} == {
         (original.plan, original.device, "measured")
@@ -178,25 +181,9 @@ def test_recorded_trainings_keep_the_promise() -> None:
     assert 0.45 <= ampere.energy_j / original.energy_j <= 0.5
     assert ampere.curve[-1].accuracy >= original.curve[-1].accuracy - 0.01
     assert trained["flops"].energy_j > 0.75 * original.energy_j
-    for row in pruning.scored(pruning.DATA / "case"):
+    for row in scores.scored(pruning.PRUNED / "case"):
         assert trained[row.guide].energy_j / original.energy_j == pytest.approx(row.share, rel=0.01), row.guide
-    assert tables.trainings(Path("nowhere")) == ["Nothing is recorded yet."]
-
-
-def test_the_readme_quotes_what_is_recorded() -> None:
-    quoted = " ".join((ROOT / "README.md").read_text().split())
-    rows = {(row["net"], row["guide"]): row for row in json.loads(RESULTS.read_text())["pruning"]["result"]}
-    nets = ("cnn5", "resnet18", "mobilenet_v2")
-    ampere, flops, first = (
-        [f"{100 * rows[net, guide][what]:.1f}" for net in nets]
-        for guide, what in (("ampere", "share"), ("flops", "share"), ("ampere", "first"))
-    )
-    for share, name in zip(ampere, ("`cnn5`", "ResNet-18", "MobileNetV2"), strict=True):
-        assert f"{share} % ({name}" in quoted
-    for shares in (flops, first):
-        assert f"at {shares[0]}, {shares[1]} and {shares[2]} %" in quoted
-    original, pruned = (found.energy_j for found in case.read(case.RECORDED) if found.model in ("original", "ampere"))
-    assert f"took {100 * pruned / original:.1f} % of the joules" in quoted
+    assert pages.trainings(Path("nowhere")) == pages.NOTHING
 
 
 def test_the_command(
@@ -209,7 +196,6 @@ def test_the_command(
     out = capsys.readouterr().out
     assert out.count("original: ") == 4
     assert {path.name for path in tmp_path.iterdir()} == {"small", "small-eager"}
-    pruning.main(["show", str(tmp_path)])
-    assert "| small-eager, 64×1×12×12, eager | flops |" in capsys.readouterr().out
+    assert "| small-eager, 64×1×12×12, eager | flops |" in pages.pruning(scores.run(tmp_path))
     with pytest.raises(RequestError, match="no net is called vgg"):
         pruning.main(["record", str(tmp_path), "vgg", "--device", "simulated"])

@@ -8,22 +8,22 @@ import statistics
 
 import numpy as np
 import pytest
-from studies import calibration, floor, looks, rules
-from studies.additive import spec_of
-from studies.results import RESULTS
-from studies.rules import Stand
 
-from ampere_energy.campaign.adaptive import ROUND
+from ampere_energy.campaign.adaptive import BATCH
 from ampere_energy.campaign.rules import Rule
 from ampere_energy.campaign.run import profile
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.many import estimate_many
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.families.catalogue import family
+from benchmarks.results import RESULTS
+from benchmarks.specs import spec_of
+from benchmarks.studies import acquisition_rules, calibration, design_floor, slow_region_search
+from benchmarks.studies.acquisition_rules import Stand
 
 
 def test_intervals_and_probabilities_hold_over_worlds() -> None:
-    found = calibration.run(worlds=24, members=20)
+    found = calibration.run(worlds=24, networks=20)
     assert 0.8 < found["coverage"] < 0.98
     assert found["mean error"] < 0.06
     assert found["calibration error"] < 0.1
@@ -33,9 +33,13 @@ def test_intervals_and_probabilities_hold_over_worlds() -> None:
     assert groups[0]["mean error"] < groups[-1]["mean error"]
 
 
-def test_looking_for_slow_widths_finds_them() -> None:
-    found = looks.run(worlds=1, members=200)
+@pytest.mark.thorough
+def test_searching_for_slow_widths_finds_them_in_one_world() -> None:
+    found = slow_region_search.run(worlds=1, networks=200)
     assert found["with looks"]["mistaken"] < 0.3 * found["without"]["mistaken"]
+
+
+def test_searching_for_slow_widths_finds_them() -> None:
     committed = json.loads(RESULTS.read_text())["looks"]["result"]
     assert committed["with looks"]["worlds"] >= 20
     assert committed["with looks"]["mistaken"] < 0.2 * committed["without"]["mistaken"]
@@ -59,15 +63,15 @@ def test_worlds_differ_and_repeat() -> None:
     one, other = calibration.world(2, 3), calibration.world(4, 3)
     assert one == calibration.world(2, 3)
     assert one.noise != other.noise
-    assert one.asked != other.asked
-    assert all(math.isfinite(a.error) and 0 <= a.probability <= 1 for a in one.asked)
+    assert one.scored != other.scored
+    assert all(math.isfinite(a.error) and 0 <= a.probability <= 1 for a in one.scored)
 
 
 def test_a_crossing_is_interpolated() -> None:
     curve = [Stand(10, 0.08), Stand(18, 0.06), Stand(26, 0.02), Stand(34, 0.03)]
-    assert rules.reached(curve, 0.04) == pytest.approx(22)
-    assert rules.reached(curve, 0.09) == 10
-    assert rules.reached(curve, 0.01) is None
+    assert acquisition_rules.reached(curve, 0.04) == pytest.approx(22)
+    assert acquisition_rules.reached(curve, 0.09) == 10
+    assert acquisition_rules.reached(curve, 0.01) is None
 
 
 def test_shares_are_of_errors_that_chance_reaches() -> None:
@@ -75,7 +79,7 @@ def test_shares_are_of_errors_that_chance_reaches() -> None:
     better = [Stand(10, 0.08), Stand(26, 0.02), Stand(42, 0.02), Stand(58, 0.02)]
     worse = [Stand(10, 0.08), Stand(26, 0.06), Stand(42, 0.05), Stand(58, 0.04)]
     curves = {"random": chance, "guided": better, "variance": worse}
-    at_four, at_three = rules.shares(curves, 60)
+    at_four, at_three = acquisition_rules.shares(curves, 60)
     assert (at_four["error"], at_three["error"]) == (0.04, 0.03)  # 0.05 had been passed before
     assert at_four["took"] == pytest.approx({"random": 26, "guided": 10 + 16 * 2 / 3, "variance": 58}, rel=1e-6)
     assert at_three["never"] == ["variance"]
@@ -83,13 +87,13 @@ def test_shares_are_of_errors_that_chance_reaches() -> None:
 
 
 def test_guided_campaigns_come_nearer_with_fewer_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "LOOK", ROUND)
+    monkeypatch.setattr(acquisition_rules, "EVERY", BATCH)
     chosen, spec = family("cnn5"), spec_of("cnn5")
     first: dict[Rule, list[float]] = {}
     last: dict[Rule, list[float]] = {}
     for rule in Rule:
         for seed in range(3):
-            curve = rules.Trial(spec, chosen, rule, seed, 40).curve(60)
+            curve = acquisition_rules.Trial(spec, chosen, rule, seed, 40).curve(60)
             first.setdefault(rule, []).append(curve[0].error)
             last.setdefault(rule, []).append(curve[-1].error)
     guided = statistics.fmean(last[Rule.GUIDED])
@@ -101,7 +105,7 @@ def test_guided_campaigns_come_nearer_with_fewer_measurements(monkeypatch: pytes
 
 def test_the_best_design_of_an_oracle_is_a_floor() -> None:
     chosen, spec = family("lenet5"), spec_of("lenet5")
-    best, chance = (floor.curve(spec, chosen, design, 0, 20, 46) for design in ("best", "random"))
+    best, chance = (design_floor.curve(spec, chosen, design, 0, 20, 46) for design in ("best", "random"))
     assert best[0] == chance[0]
     assert [s.measurements for s in best] == [14, 30, 46]
     assert all(b.error < c.error for b, c in zip(best[1:], chance[1:], strict=True))

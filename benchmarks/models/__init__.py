@@ -1,7 +1,9 @@
-"""The models of the benchmark: which function builds each, which arguments it may be varied in, how it is trained.
+"""Models of a user who knows nothing of AMPERE: what builds each, what it may be varied in, how it is trained.
 
-The modules import torch and transformers alone, so that a factory is what a user of the tool might have written. Each
-takes integer arguments and gives a module with one batch of inputs, drawn anew at each call, batch first.
+The modules import torch and transformers alone. Each factory takes integer arguments and gives a module with one batch
+of inputs, drawn anew at each call, batch first; a processor trains a step in milliseconds. `hardware/own_loop.py`
+estimates them and `hardware/plain_loop.py` trains them. Models that reading is tried on are in
+`benchmarks.architectures`.
 """
 
 from __future__ import annotations

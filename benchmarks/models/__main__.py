@@ -10,8 +10,8 @@ from statistics import median
 
 import torch
 
+from benchmarks.hardware.plain_loop import prepare
 from benchmarks.models import MODELS, Model
-from benchmarks.plain_loop import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 5

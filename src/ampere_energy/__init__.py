@@ -28,8 +28,9 @@ if TYPE_CHECKING:
         WidthError,
         WorkerError,
     )
-    from ampere_energy.estimation.estimate import Estimate, estimate
+    from ampere_energy.estimation.answer import estimate
     from ampere_energy.estimation.many import estimate_many
+    from ampere_energy.estimation.result import Estimate
     from ampere_energy.model.parse import parse
     from ampere_energy.model.structures import Axis
     from ampere_energy.model.training import Mode, Optimizer, Precision, Training
@@ -80,7 +81,7 @@ _HOMES = {
     "Axis": "ampere_energy.model.structures",
     "CoverageError": "ampere_energy.errors",
     "DeviceError": "ampere_energy.errors",
-    "Estimate": "ampere_energy.estimation.estimate",
+    "Estimate": "ampere_energy.estimation.result",
     "FileError": "ampere_energy.errors",
     "MeterError": "ampere_energy.errors",
     "Mode": "ampere_energy.model.training",
@@ -95,7 +96,7 @@ _HOMES = {
     "WidthError": "ampere_energy.errors",
     "WorkerError": "ampere_energy.errors",
     "energy_objective": "ampere_energy.optimization.search.objective",
-    "estimate": "ampere_energy.estimation.estimate",
+    "estimate": "ampere_energy.estimation.answer",
     "estimate_many": "ampere_energy.estimation.many",
     "load": "ampere_energy.profiles.collection",
     "load_pruned": "ampere_energy.optimization.pruning.pruned",

@@ -1,7 +1,7 @@
 """A child process for what may die, hang or misbehave: a request a line in, an answer a line out.
 
     parent    Child("ampere_energy.measurement.devices.worker", ["cpu", "cputime"]).ask(request, deadline_s)
-    child     channel = opened(); channel.tell(hello); channel.serve(answer)
+    child     channel = opened(); channel.reply(hello); channel.serve(answer)
 
 Requests are numbered, so that a late answer is never taken for that of the next request. Both sides' lines travel
 apart from the child's standard input and output: its standard input is empty, and what it prints goes to standard
@@ -176,7 +176,7 @@ class Channel:
     requests: IO[bytes]
     answers: IO[bytes]
 
-    def tell(self, answer: Answer, number: int = 0) -> None:
+    def reply(self, answer: Answer, number: int = 0) -> None:
         """Writes the answer to a request; number 0 is the greeting."""
         self.answers.write(json.dumps({"number": number, "answer": answer}).encode() + b"\n")
         self.answers.flush()
@@ -189,7 +189,7 @@ class Channel:
             found = answer(told["request"])
             with contextlib.suppress(OSError, ValueError):
                 sys.stdout.flush()
-            self.tell(found, told["number"])
+            self.reply(found, told["number"])
 
 
 def opened() -> Channel:
@@ -256,7 +256,7 @@ def _enter(place: Answer) -> None:
     os.environ.update(place["environment"])
 
 
-def told(error: AmpereError) -> Answer:
+def error_answer(error: AmpereError) -> Answer:
     """An error as an answer."""
     return {"error": type(error).__name__, "what": error.what, "remedy": error.remedy}
 

@@ -15,7 +15,8 @@ from itertools import pairwise
 
 from ampere_energy.measurement.devices import Device
 from ampere_energy.measurement.meters import Meter
-from ampere_energy.measurement.records import POINT, Workload
+from ampere_energy.measurement.procedures import POINT
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.serialization import decode, encode
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign import acquisition
 from ampere_energy.campaign.acquisition import Offer, best
-from ampere_energy.campaign.adaptive import ROUND, Guided
+from ampere_energy.campaign.adaptive import BATCH, Guided
 from ampere_energy.campaign.additions import add
-from ampere_energy.campaign.points import drawn
+from ampere_energy.campaign.points import random_points
+from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Request, Rule, Rules, Status
-from ampere_energy.campaign.run import answered, profile, refine
+from ampere_energy.campaign.run import profile, record_of
 from ampere_energy.cost_model.host_overhead import Host
 from ampere_energy.cost_model.slow_regions import slow_blocks
 from ampere_energy.errors import CoverageError, DeviceError, RequestError
@@ -25,15 +25,19 @@ from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.many import estimate_many
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import POINT, Measurement, Procedure, Timing, Whole, Workload, run_as
+from ampere_energy.measurement.procedures import POINT, Procedure
+from ampere_energy.measurement.records import Measurement, Timing
+from ampere_energy.measurement.workloads import Whole, Workload, run_as
 from ampere_energy.model import variants
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import Variant, WidthRange, member
+from ampere_energy.model.variants import Variant, whole_network
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import MOST_POINTS, Profile
+from benchmarks.specs import spec_of
 
 ROUGH = {"noise": 0.01, "rough": 0.1, "world": 3}
 
@@ -57,11 +61,11 @@ class Cheap(Costly):
 
 
 def test_a_campaign_ends_before_its_profile_is_too_large_to_be_read() -> None:
-    campaign = Guided(spec_of("lenet5"), None, Rules(precision=1e-6, budget_s=1e9), captures=False)
+    campaign = Guided(spec_of("lenet5"), None, Rules(precision=1e-6, budget_s=1e9), meters_graphs=False)
     once = SimulatedDevice().time(campaign.opening.requests[0].workload)
     while not campaign._used_up():
         assert campaign.tell(once)
-    assert len(campaign._records) + 500 < MOST_POINTS < len(campaign._records) + 600
+    assert len(campaign.measured.records) + 500 < MOST_POINTS < len(campaign.measured.records) + 600
 
 
 def test_every_kind_is_timed_and_metered_and_whole_members_too() -> None:
@@ -154,10 +158,10 @@ def test_offers_are_ranked_by_what_they_teach_per_second() -> None:
     asked = tuple((learnt.find(b.kind.id) or 0, b.point) for b in spec_of("lenet5", (3, 9, 50, 40)).blocks)
     blocks = [(block,) for block in asked]
     cheap = best(learnt, [asked], [Offer(net, False, 0.1) for net in blocks], len(blocks))
-    before = learnt.posterior([asked])[1, 1]
+    before = learnt.log_covariance([asked])[1, 1]
     gains = []
     for offer in cheap[:1] + cheap[-1:]:
-        joint = learnt.posterior([asked, offer.net])
+        joint = learnt.log_covariance([asked, offer.net])
         gains.append(joint[2, 1] ** 2 / (joint[1, 1] + learnt.noise[0] ** 2))
     assert gains[0] > gains[1]
     assert gains[0] < before
@@ -170,11 +174,11 @@ def test_an_offer_is_worth_what_measuring_it_takes_off() -> None:
     learnt = profile(spec, device=SimulatedDevice(**ROUGH), rules=Rules(points=3)).nets
     assert learnt is not None
     asked = tuple((learnt.find(b.kind.id) or 0, b.point) for b in spec_of("lenet5", (3, 9, 50, 40)).blocks)
-    covariance = learnt.posterior([asked, asked[:1]])
+    covariance = learnt.log_covariance([asked, asked[:1]])
     rows = {False: [1], True: [1, 3]}
     gains = acquisition._gains(covariance, [2], [rows[False], rows[True]], learnt.scatter)
     for gain, own in zip(gains, rows.values(), strict=True):
-        after = acquisition._told(covariance, own, learnt.scatter)
+        after = acquisition._after_observing(covariance, own, learnt.scatter)
         assert gain == pytest.approx(covariance[2, 2] - after[2, 2])
     assert gains[1] > gains[0] > 0
 
@@ -310,7 +314,7 @@ def test_many_candidates_are_estimated_as_one_is() -> None:
 
 def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     spec = spec_of("lenet5")
-    campaign = Guided(spec, None, Rules(points=3), captures=True)
+    campaign = Guided(spec, None, Rules(points=3), meters_graphs=True)
     asked = campaign.opening.requests
     assert {r.workload.training.mode.value for r in asked if r.metered} == {"graph"}
     issued = [r.workload for r in asked if r.workload.training.mode.value == "eager"]
@@ -321,23 +325,23 @@ def test_blocks_of_eager_steps_are_metered_as_captured_twins() -> None:
     work = [sum(block.kind.flops(block.point) for block in w.blocks) for w in members]
     assert max(work[4:]) < min(work[:4])  # the lightest, which wait for the host
     assert len([r for r in asked if r.metered and not alone(r)]) == 2
-    net = campaign.scope.variant(member(spec, (3, 9, 50, 40)))
+    net = campaign.scope.variant(whole_network(spec, (3, 9, 50, 40)))
     assert net[0] == (0, (3,))
-    whole = run_as(member(spec, (3, 9, 50, 40)), Mode.GRAPH)
+    whole = run_as(whole_network(spec, (3, 9, 50, 40)), Mode.GRAPH)
     assert campaign.tell(SimulatedDevice().measure(whole, POINT))
-    assert campaign._records[-1][0] == net
+    assert campaign.measured.records[-1][0] == net
 
 
 def test_issuing_is_timed_throughout_a_campaign() -> None:
     rules, device = Rules(points=100, precision=1e-6), SimulatedDevice(0.01)
-    campaign = Guided(spec_of("lenet5"), None, rules, captures=True)
-    for _ in range(len(campaign.opening.requests) + 2 * ROUND):
+    campaign = Guided(spec_of("lenet5"), None, rules, meters_graphs=True)
+    for _ in range(len(campaign.opening.requests) + 2 * BATCH):
         request = campaign.ask()
         assert request is not None
-        campaign.tell(answered(device, request))
-    rounds = [record for _, record in campaign._records[len(campaign.opening.requests) :]]
-    for start in (0, ROUND):
-        eager = [r for r in rounds[start : start + ROUND] if r.workload.training.mode is Mode.EAGER]
+        campaign.tell(record_of(device, request))
+    rounds = [record for _, record in campaign.measured.records[len(campaign.opening.requests) :]]
+    for start in (0, BATCH):
+        eager = [r for r in rounds[start : start + BATCH] if r.workload.training.mode is Mode.EAGER]
         assert eager == rounds[start : start + 1], "a host's speed drifts"
         assert isinstance(eager[0], Timing)
         assert isinstance(eager[0].workload, Variant)
@@ -350,7 +354,9 @@ def alone(request: Request) -> bool:
 
 def test_rounds_grow_as_timings_pile_up_and_seconds_are_what_limits_them() -> None:
     spec, device = spec_of("lenet5"), SimulatedDevice()
-    hasty, precise = (Guided(spec, None, Rules(points=3, budget_s=limit), captures=False) for limit in (60.0, None))
+    hasty, precise = (
+        Guided(spec, None, Rules(points=3, budget_s=limit), meters_graphs=False) for limit in (60.0, None)
+    )
     kind, domain = next((kind, domain) for kind, domain in hasty.scope.domains.items() if len(domain) == 2)
     grid = [(a, b) for a in range(1, domain[0].high + 1) for b in range(1, domain[1].high + 1)]
     for point in (grid * 400)[:400]:
@@ -359,7 +365,7 @@ def test_rounds_grow_as_timings_pile_up_and_seconds_are_what_limits_them() -> No
     starts = sorted({hasty._start(count) for count in range(400)})
     lengths = [after - before for before, after in itertools.pairwise(starts)]
     assert lengths == sorted(lengths)
-    assert (lengths[0], lengths[-1]) == (ROUND, 2 * ROUND)
+    assert (lengths[0], lengths[-1]) == (BATCH, 2 * BATCH)
     assert precise._used_up()
     assert not hasty._used_up()
 
@@ -372,7 +378,7 @@ def as_it_is(name: str, widths: tuple[int, ...], shape: tuple[int, ...]) -> tupl
 def test_a_model_as_it_is_is_measured_at_its_own_points() -> None:
     spec, ref = as_it_is("transformer", (2, 64), (2, 16))
     device = SimulatedDevice(0.005)
-    campaign = Guided(spec, [], Rules(points=3), captures=False, ref=ref)
+    campaign = Guided(spec, [], Rules(points=3), meters_graphs=False, ref=ref)
     own = {(block.kind.id, block.point) for block in spec.blocks}
     asked = [request.workload for request in campaign.opening.requests]
     wholes = [place for place, workload in enumerate(asked) if workload == ref]
@@ -395,7 +401,7 @@ def test_a_member_of_another_number_of_layers_is_not_taken_for_one_of_this() -> 
     ref = model_ref("transformer", widths=(3, 64), input=(2, 16))
     spec = replace(parse_ref(ref), name="transformer")
     ranges, device = [WidthRange(3, 3), WidthRange(16, 64, 8)], SimulatedDevice(0.005)
-    campaign = Guided(spec, ranges, Rules(points=4), captures=False, ref=ref)
+    campaign = Guided(spec, ranges, Rules(points=4), meters_graphs=False, ref=ref)
     assert campaign.tell(device.measure(replace(ref, widths=(3, 32)), POINT))
     assert not campaign.tell(device.measure(replace(ref, widths=(2, 32)), POINT))
 
@@ -403,12 +409,12 @@ def test_a_member_of_another_number_of_layers_is_not_taken_for_one_of_this() -> 
 def test_what_a_campaign_thinks_counts_as_its_time() -> None:
     seconds, spec = 0.0, spec_of("lenet5")
     rules = Rules(points=100, precision=1e-6, budget_s=1e6)
-    campaign = Guided(spec, None, rules, captures=False, elapsed=lambda: seconds)
+    campaign = Guided(spec, None, rules, meters_graphs=False, elapsed=lambda: seconds)
     device = SimulatedDevice(0.01)
     for _ in range(len(campaign.opening.requests)):
         request = campaign.ask()
         assert request is not None
-        campaign.tell(answered(device, request))
+        campaign.tell(record_of(device, request))
     assert campaign.ask() is not None
     seconds = 1e6
     assert campaign.ask() is None
@@ -419,13 +425,13 @@ def test_a_family_that_is_no_chain_is_covered_with_whole_members() -> None:
     ref = model_ref("lstm", widths=(24, 32, 16), input=(2, 9))
     spec = parse_ref(ref)
     ranges, device = [WidthRange(1, width) for width in ref.widths], SimulatedDevice(0.005)
-    campaign = Guided(spec, ranges, Rules(points=4), captures=False, ref=ref)
+    campaign = Guided(spec, ranges, Rules(points=4), meters_graphs=False, ref=ref)
     wholes = [r.workload for r in campaign.opening.requests if isinstance(r.workload, ModelRef)]
     assert wholes[0] == ref  # the largest
     assert len(wholes) == 2
     measured = device.measure(replace(ref, widths=(5, 6, 7)), POINT)
     assert campaign.tell(measured)
-    assert campaign._records[-1][0] == tuple(
+    assert campaign.measured.records[-1][0] == tuple(
         (campaign.scope.kinds.index(block.kind), block.point)
         for block in parse_ref(replace(ref, widths=(5, 6, 7))).blocks
     )
@@ -447,7 +453,7 @@ def test_widths_that_no_block_follows_stay_as_they_are() -> None:
     ref = model_ref("transformer", widths=(2, 72), input=(2, 8))
     spec = parse_ref(ref)
     ranges = [WidthRange(1, 6), WidthRange(64, 72, 8)]
-    campaign = Guided(spec, ranges, Rules(points=3), captures=False, ref=ref)
+    campaign = Guided(spec, ranges, Rules(points=3), meters_graphs=False, ref=ref)
     wholes = [r.workload for r in campaign.opening.requests if isinstance(r.workload, ModelRef)]
     assert {whole.widths[0] for whole in wholes} == {2}
     assert {whole.widths[1] for whole in wholes} <= {64, 72}
@@ -455,7 +461,7 @@ def test_widths_that_no_block_follows_stay_as_they_are() -> None:
 
 def test_a_quarter_of_the_opening_is_round() -> None:
     domain = (WidthRange(1, 300), WidthRange(3, 7), WidthRange(10, 250, 5))
-    found = drawn(domain, 800, random.Random(0))
+    found = random_points(domain, 800, random.Random(0))
     assert all(width in r for point in found for width, r in zip(point, domain, strict=True))
     round_ones = [point for point in found if point[0] % 8 == 0]
     assert len(round_ones) == pytest.approx(len(found) * (0.25 + 0.75 / 8), rel=0.15)
@@ -476,31 +482,31 @@ def _in_box(point: tuple[int, ...]) -> bool:
 
 def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None:
     spec, rules = spec_of("cnn5"), Rules(points=100, precision=1e-6)
-    looked, calm = (Guided(spec, FAMILIES["cnn5"].ranges, rules, captures=False) for _ in range(2))
+    looked, calm = (Guided(spec, FAMILIES["cnn5"].ranges, rules, meters_graphs=False) for _ in range(2))
     for campaign, device in ((looked, Boxed(noise=0.01)), (calm, SimulatedDevice(noise=0.01))):
-        while len(campaign._records) < len(campaign.opening.requests) + 96:
+        while len(campaign.measured.records) < len(campaign.opening.requests) + 96:
             request = campaign.ask()
             assert request is not None
-            campaign.tell(answered(device, request))
-    start = len(looked._records)
+            campaign.tell(record_of(device, request))
+    start = len(looked.measured.records)
     while not _looks(looked, start):
-        looked.tell(answered(Boxed(noise=0.01), _asked(looked)))
+        looked.tell(record_of(Boxed(noise=0.01), _asked(looked)))
         start += 1
     assert looked._learn(start).slow.boxes
-    assert not calm._learn(calm._start(len(calm._records))).slow.boxes
-    assert not calm._round(calm._start(len(calm._records))).looks
-    chosen = looked._round(start)
+    assert not calm._learn(calm._start(len(calm.measured.records))).slow.boxes
+    assert not calm._batch(calm._start(len(calm.measured.records))).searches
+    chosen = looked._batch(start)
     assert len(chosen.requests) == looked._length(start)
     assert any(request.metered for request in chosen.requests)
-    assert 2 * len(chosen.looks) == pytest.approx(sum(not request.metered for request in chosen.requests), abs=2)
+    assert 2 * len(chosen.searches) == pytest.approx(sum(not request.metered for request in chosen.requests), abs=2)
     # What cannot be measured is not looked at again.
-    count = len(looked._records)
-    again = looked._looked(start, count)
+    count = len(looked.measured.records)
+    again = looked._search_request(start, count)
     assert again is not None
     assert not again.metered
     assert isinstance(again.workload, Variant)
     looked.tell(replace(Boxed().time(again.workload), device_s=None, infeasible="out of memory"))
-    asked = looked._looked(start, count + 1)
+    asked = looked._search_request(start, count + 1)
     assert asked is not None
     assert asked.workload != again.workload
 
@@ -508,17 +514,23 @@ def test_half_of_the_timings_look_for_slow_widths_where_there_are_some() -> None
 def test_each_look_knows_what_the_one_before_it_found() -> None:
     """Of the three kinds that are slow, the edges are found one after another, within a few rounds."""
     spec, rules = spec_of("cnn5"), Rules(points=100, precision=1e-6)
-    campaign, device = Guided(spec, FAMILIES["cnn5"].ranges, rules, captures=False), Boxed(noise=0.01)
-    while not (start := len(campaign._records)) or not campaign._known(start) or not _looks(campaign, start):
-        campaign.tell(answered(device, _asked(campaign)))
+    campaign, device = Guided(spec, FAMILIES["cnn5"].ranges, rules, meters_graphs=False), Boxed(noise=0.01)
+    while (
+        not (start := len(campaign.measured.records))
+        or not campaign.measured.all_kinds(start)
+        or not _looks(campaign, start)
+    ):
+        campaign.tell(record_of(device, _asked(campaign)))
     looks = _looks(campaign, start)
-    while len(campaign._records) < start + looks[0]:
-        campaign.tell(answered(device, _asked(campaign)))
+    while len(campaign.measured.records) < start + looks[0]:
+        campaign.tell(record_of(device, _asked(campaign)))
     kinds = list(campaign._learn(start).slow.boxes)
     for _ in range(120):
-        campaign.tell(answered(device, _asked(campaign)))
+        campaign.tell(record_of(device, _asked(campaign)))
     known = campaign._learn(start)
-    slow = slow_blocks(campaign.scope.subjects, campaign.observations(len(campaign._records)), known.time)
+    slow = slow_blocks(
+        campaign.scope.subjects, campaign.measured.observations(len(campaign.measured.records)), known.time
+    )
     every = np.array([(a, b) for a in range(1, 65) for b in range(1, 129)], dtype=float)
     truth = np.array([_in_box(tuple(point)) for point in every.tolist()])
     before, after = (sum((found.at(k, every) != truth).mean() for k in kinds) for found in (known.slow, slow))
@@ -527,7 +539,7 @@ def test_each_look_knows_what_the_one_before_it_found() -> None:
 
 def _looks(campaign: Guided, start: int) -> range:
     """The places of looks in a round, where one begins now."""
-    return campaign._round(start).looks if start in campaign._starts(start) else range(0)
+    return campaign._batch(start).searches if start in campaign._starts(start) else range(0)
 
 
 def _asked(campaign: Guided) -> Request:

@@ -4,13 +4,13 @@ import random
 from dataclasses import replace
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.costs import cost, costs, steps_s
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import POINT
+from ampere_energy.measurement.procedures import POINT
+from benchmarks.specs import spec_of
 
 
 def test_nothing_made_costs_what_is_expected_and_little_made_its_median() -> None:
@@ -29,19 +29,21 @@ def test_a_cost_is_a_fixed_part_and_steps_whatever_the_first_took() -> None:
 
 
 def test_steps_of_networks_of_any_make() -> None:
-    campaign, device = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False), SimulatedDevice()
+    campaign, device = Guided(spec_of("lenet5"), None, Rules(points=3), meters_graphs=False), SimulatedDevice()
     for request in campaign.opening.requests:
         campaign.tell(device.measure(request.workload, POINT) if request.metered else device.time(request.workload))
     known = campaign.fit()
     assert known is not None
-    nets = [net for net, _ in campaign._records]
+    nets = [net for net, _ in campaign.measured.records]
     said = steps_s(known, nets)
-    assert said == pytest.approx([device.true_time_s(r.workload.blocks) for _, r in campaign._records], rel=0.05)
+    assert said == pytest.approx(
+        [device.true_time_s(r.workload.blocks) for _, r in campaign.measured.records], rel=0.05
+    )
     assert {len(net) for net in nets} > {1}
 
 
 def test_a_whole_costs_what_wholes_cost() -> None:
-    campaign = Guided(spec_of("lenet5"), None, Rules(points=3), captures=False)
+    campaign = Guided(spec_of("lenet5"), None, Rules(points=3), meters_graphs=False)
     device = SimulatedDevice()
     assert {cost.of(1e-3) for cost in costs([], True).values()} == {2.0, 0.1}
     for request in campaign.opening.requests:
@@ -51,7 +53,7 @@ def test_a_whole_costs_what_wholes_cost() -> None:
         )
     first = device.time(campaign.opening.requests[0].workload)
     campaign.tell(replace(first, cost_s=9.0))  # the first of all loads libraries
-    assert {of: cost.of(1e-3) for of, cost in costs(campaign._records, True).items()} == {
+    assert {of: cost.of(1e-3) for of, cost in costs(campaign.measured.records, True).items()} == {
         (False, True): 1.5,
         (False, False): 0.05,
         (True, True): 4.0,

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from studies.additive import spec_of
-
 from ampere_energy.campaign.paper_acquisition import most_uncertain
 from ampere_energy.campaign.points import GRID_LIMIT, bounds, candidates
-from ampere_energy.model.variants import WidthRange, lessons
-from ampere_energy.profiles.profile import KindFit, Quantity, learn
+from ampere_energy.cost_model.per_kind import KindFit, Quantity, learn
+from ampere_energy.model.variants import lessons
+from ampere_energy.model.widths import WidthRange
+from benchmarks.specs import spec_of
 
 
 def test_bounds_are_the_corners_largest_first() -> None:

@@ -9,31 +9,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.additions import caught_up, unlearnt
+from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Rules, Status
-from ampere_energy.campaign.run import profile, refine
+from ampere_energy.campaign.run import profile
 from ampere_energy.errors import DeviceError, WorkerError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement import retries
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import (
-    POINT,
-    Measurement,
-    Procedure,
-    Record,
-    Timing,
-    Whole,
-    Workload,
-    attempt_failed,
-    content,
-)
+from ampere_energy.measurement.procedures import POINT, Procedure
+from ampere_energy.measurement.records import Measurement, Record, Timing, attempt_failed
+from ampere_energy.measurement.workloads import Whole, Workload, content
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.profiles.profile import Profile
+from benchmarks.specs import spec_of
 
 DIED = "the worker died by signal 9"
 RULES = Rules(points=3, precision=0.5)
@@ -219,7 +212,7 @@ def test_lines_of_three_campaigns_take_no_request_s_place(
 def test_lines_of_others_within_a_round_take_no_request_s_place() -> None:
     """A campaign that was killed in a round, and one of whose blocks --refine has measured since."""
     rules = Rules(points=100, precision=1e-6)
-    alone, helped = (Guided(SPEC, None, rules, captures=False) for _ in range(2))
+    alone, helped = (Guided(SPEC, None, rules, meters_graphs=False) for _ in range(2))
     device = SimulatedDevice(0.01)
     opening = [next_of(alone, device) for _ in range(len(alone.opening.requests) + 3)]
     for record in opening:

@@ -5,19 +5,21 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.paper import Subtracting
 from ampere_energy.campaign.points import bounds
 from ampere_energy.campaign.rules import Rules, Status
 from ampere_energy.campaign.run import profile as profile_by
+from ampere_energy.cost_model.per_kind import Quantity
 from ampere_energy.errors import DeviceError, RequestError
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import POINT, Measurement, Procedure, Workload
-from ampere_energy.model.blocks import Role
+from ampere_energy.measurement.procedures import POINT, Procedure
+from ampere_energy.measurement.records import Measurement
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.kinds import Role
 from ampere_energy.model.variants import Variant, lessons
-from ampere_energy.profiles.profile import Quantity
+from benchmarks.specs import spec_of
 
 profile = partial(profile_by, method="paper")
 

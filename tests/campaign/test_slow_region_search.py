@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from studies.looks import box
 
 from ampere_energy.campaign.points import anywhere
-from ampere_energy.campaign.slow_region_search import Look, _empty, _likely, afar, look
+from ampere_energy.campaign.slow_region_search import Searched, _empty, _likely, afar, next_search
 from ampere_energy.cost_model.slow_regions import Slow, boxes_of
-from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain, WidthRange
+from ampere_energy.model.kinds import Point
+from ampere_energy.model.widths import Domain, WidthRange
+from benchmarks.studies.slow_region_search import box
 
 DOMAIN = (WidthRange(1, 128), WidthRange(1, 256))
 EVERY = list(itertools.product(range(1, 129), range(1, 257)))
@@ -39,7 +39,7 @@ def drawn(count: int, seed: int, domain: Domain = DOMAIN) -> list[Point]:
 def looked(points: list[Point], count: int, domain: Domain = DOMAIN) -> list[Point]:
     draw = random.Random("looked")
     for place in range(count):
-        found = look(told(points), set(), [domain], draw, edges=place % 4 > 0)
+        found = next_search(told(points), set(), [domain], draw, edges=place % 4 > 0)
         assert found is not None
         points = [*points, found[1]]
     return points
@@ -72,7 +72,7 @@ def test_one_block_in_a_small_box_is_enough_to_find_all_of_it() -> None:
 def test_looks_leave_no_large_box_empty_where_something_could_hide() -> None:
     points, draw = [(100, 20), (110, 40), (90, 60)], random.Random(0)
     for _ in range(200):
-        found = look(told(points), set(), [DOMAIN], draw, edges=False)
+        found = next_search(told(points), set(), [DOMAIN], draw, edges=False)
         assert found is not None
         points.append(found[1])
     usual = [point for point in drawn(2000, 9) if not told(points).at(0, np.array([point], dtype=float))]
@@ -99,7 +99,7 @@ def test_two_boxes_that_no_usual_block_is_known_between_are_not_taken_for_one_fo
 
 
 def test_where_nothing_is_slow_nothing_is_looked_for() -> None:
-    assert look(Slow({}, {}), set(), [DOMAIN], random.Random(0)) is None
+    assert next_search(Slow({}, {}), set(), [DOMAIN], random.Random(0)) is None
 
 
 def test_looks_are_of_the_domain_and_new() -> None:
@@ -112,7 +112,7 @@ def test_looks_are_of_the_domain_and_new() -> None:
     line = (WidthRange(1, 64),)
     known, draw = [(1,), (20,), (30,), (64,)], random.Random(0)
     for _ in range(10):
-        asked = look(told(known, lambda point: 17 <= point[0] <= 33, line), set(), [line], draw)
+        asked = next_search(told(known, lambda point: 17 <= point[0] <= 33, line), set(), [line], draw)
         assert asked is not None
         known.append(asked[1])
     slow = told(known, lambda point: 17 <= point[0] <= 33, line)
@@ -121,9 +121,9 @@ def test_looks_are_of_the_domain_and_new() -> None:
 
 def test_what_cannot_be_timed_does_not_draw_looks() -> None:
     points, draw = drawn(60, 4), random.Random(0)
-    failed: set[Look] = set()
+    failed: set[Searched] = set()
     for place in range(144):
-        found = look(told(points), failed, [DOMAIN], draw, edges=place % 4 > 0)
+        found = next_search(told(points), failed, [DOMAIN], draw, edges=place % 4 > 0)
         assert found is not None
         assert found not in failed
         if found[1][0] > 100 and found[1][1] > 200:
@@ -136,9 +136,9 @@ def test_what_cannot_be_timed_does_not_draw_looks() -> None:
 def test_where_all_is_known_nothing_is_looked_at() -> None:
     line = (WidthRange(8, 128, 8),)
     slow = told([(width,) for width in range(8, 129, 8)], lambda point: point[0] in (48, 56, 64), line)
-    assert look(slow, set(), [line], random.Random(0)) is None
+    assert next_search(slow, set(), [line], random.Random(0)) is None
     outside = told([(3,), (5,), (7,), (9,)], lambda point: point[0] > 4, line)  # of a log of other widths
-    found = look(outside, set(), [line], random.Random(0))
+    found = next_search(outside, set(), [line], random.Random(0))
     assert found is not None
     assert found[1][0] % 8 == 0
 

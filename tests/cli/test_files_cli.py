@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy import files
 from ampere_energy.campaign import additions
@@ -23,6 +22,7 @@ from ampere_energy.measurement.lock import held
 from ampere_energy.measurement.log import MeasurementLog
 from ampere_energy.profiles.collection import log_of, profile_path
 from ampere_energy.profiles.profile import Profile, load
+from benchmarks.specs import spec_of
 from command import ampere, answer
 
 PROCESSES = multiprocessing.get_context("fork")

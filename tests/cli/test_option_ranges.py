@@ -21,7 +21,7 @@ from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.measurement.devices import open_device
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.model.source import InputSpec
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from command import ampere
 
 DIGITS = "9" * 400

@@ -14,7 +14,7 @@ import pytest
 import ampere_energy
 from ampere_energy import Mode, Optimizer, Precision, Training
 from ampere_energy.errors import AmpereError, CoverageError, FileError, RequestError
-from ampere_energy.profiles.bundles.catalogue import ROOT, About, Widths, entries
+from ampere_energy.profiles.bundles.catalogue import ROOT, BundleEntry, Widths, entries
 from ampere_energy.serialization import decode, encode
 from command import ampere, answer
 
@@ -123,7 +123,8 @@ def test_a_saved_profile_is_loaded_by_its_name(folder: Path, monkeypatch: pytest
 def test_one_profile_of_a_bundle_is_loaded_by_its_name() -> None:
     name = "cnn5-128x3x64x64-graph"
     bundled = json.loads(gzip.decompress((ROOT / "nvidia-h200" / f"{name}.json.gz").read_bytes()))
-    assert ampere_energy.load(f"nvidia-h200/{name}").plain() == bundled
+    found = ampere_energy.load(f"nvidia-h200/{name}").record()
+    assert found == {**bundled, "profile": {**bundled["profile"], "bundled": True}}
     for missing, words in (("nvidia-h200", "is a bundle of"), ("nvidia-h200/cnn9", "has no profile 'cnn9'")):
         with pytest.raises(RequestError, match=words) as error:
             ampere_energy.load(missing)
@@ -185,7 +186,7 @@ def test_a_bundle_that_has_no_usual_settings_is_used_without_naming_them(
     bundle = tmp_path / "bundles" / "odd"
     bundle.mkdir(parents=True)
     (bundle / "one.json.gz").write_bytes(gzip.compress((tmp_path / "p.json").read_bytes()))
-    about = About(
+    about = BundleEntry(
         "lenet5", (10, 1, 28, 28), Widths.ANY, Mode.EAGER, Precision.BF16, Optimizer.ADAMW, "none", "none", "2026",
         1.0, None,
     )  # fmt: skip

@@ -94,7 +94,7 @@ def test_evaluate_draws_members_of_a_factory(folder: Path) -> None:
     ampere("report", "e.json", cwd=folder)
     assert shown in (folder / "e.html").read_text()
     table = ampere(*asked, cwd=folder).stdout
-    assert shown.replace(",", ", ") in table, "the same seed draws the same members"
+    assert shown.replace(",", ", ") in table, "the same seed draws the same networks"
     assert "arguments" in table
 
 
@@ -119,8 +119,8 @@ def test_evaluate_draws_members_of_a_factory(folder: Path) -> None:
             "--vary width=8:40:8 --vary kernel=3,5 --out",
         ),
         (("evaluate", *MODEL, "--vary", "kernel=3,7"), 4, "--vary kernel=3,7 --out"),
-        (("evaluate", *MODEL, "--vary", "kernel=3,5"), 2, "20 members asked of mine.py:blocks, which has 2"),
-        (("evaluate", *MODEL), 2, "has no members to draw; give values of its arguments, as --vary"),
+        (("evaluate", *MODEL, "--vary", "kernel=3,5"), 2, "20 networks asked of mine.py:blocks, which has 2"),
+        (("evaluate", *MODEL), 2, "has no networks to draw; give values of its arguments, as --vary"),
         (("evaluate", "lenet5", "--profile", "P.json", *VARY), 2, "with lenet5; vary the arguments of a factory"),
         (("evaluate", "mine.py:blocks", "--record", "x", *VARY), 2, "with --record; records are of families"),
     ],

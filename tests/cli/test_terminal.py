@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ampere_energy.errors import ModelError, printable
-from ampere_energy.reporting.tables import plain_table
-from ampere_energy.reporting.terminal import Plain, whole
+from ampere_energy.reporting.tables import bare_table
+from ampere_energy.reporting.terminal import LiteralConsole, whole
 from command import ampere
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\x7f"
@@ -27,7 +27,9 @@ MARKUP = "[red]a[/red][link=file:///x]b[/link][/nope]:smile:"
 
 def shown(renderable: Any) -> str:
     """What a terminal is sent."""
-    console = Plain(file=io.StringIO(), emoji=False, markup=False, force_terminal=True, color_system=None, width=200)
+    console = LiteralConsole(
+        file=io.StringIO(), emoji=False, markup=False, force_terminal=True, color_system=None, width=200
+    )
     console.print(renderable)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -50,13 +52,13 @@ def test_control_characters_and_markup_are_shown_wherever_text_is_printed(make: 
 
 def cells(text: str | Text) -> Table:
     """A table with the text as title, heading and cell."""
-    table = plain_table(str(text), title=str(text))
+    table = bare_table(str(text), title=str(text))
     table.add_row(text)
     return table
 
 
 def test_what_is_being_done_is_no_markup() -> None:
-    console = Plain(file=io.StringIO(), force_terminal=True, color_system=None, width=200)
+    console = LiteralConsole(file=io.StringIO(), force_terminal=True, color_system=None, width=200)
     with console.status(f"reading {MARKUP}{EVIL}") as status:
         status.update(f"scoring {MARKUP}{EVIL}")
         text = status.renderable.text  # type: ignore[attr-defined]
@@ -104,7 +106,7 @@ def test_whatever_is_raised_is_one_line_and_a_documented_code(
     assert words in done.stderr
     assert done.stderr.count("\n") == (1 if words else 0)
     assert "Traceback" not in done.stderr
-    assert f"{code} " in Path(__file__).parents[2].joinpath("README.md").read_text()
+    assert f"{code} " in Path(__file__).parents[2].joinpath("docs", "quickstart.md").read_text()
 
 
 @pytest.mark.parametrize(

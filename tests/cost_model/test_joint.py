@@ -5,21 +5,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from studies import lab
-from studies.experiments import DATA
 
-from ampere_energy.cost_model.fitting import Evidence, Unknowns, learn, means, own_context
+from ampere_energy.cost_model.fitting import Evidence, learn
 from ampere_energy.cost_model.host_overhead import learn_host
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.hyperparameters import Unknowns, own_coupling
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.kernels import POWER, TIME, Hyper, Pair, Sites, covariance, tags_of
-from ampere_energy.cost_model.linearisation import Rows
+from ampere_energy.cost_model.linearisation import LogObservations
+from ampere_energy.cost_model.mean_fitting import means
 from ampere_energy.cost_model.observations import Observation, Subject
 from ampere_energy.cost_model.physical_mean import Array, Mean, fit_mean
 from ampere_energy.cost_model.slow_regions import slow_blocks
 from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.evaluation.recorded import load
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
+from benchmarks.results import DATA
+from benchmarks.studies import lab_networks
 
 WIDE = WidthRange(1, 256)
 SUBJECTS = (
@@ -59,7 +61,7 @@ def whole(draw: np.random.Generator) -> tuple[tuple[int, tuple[int, ...]], ...]:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> NetFit:
+def fitted() -> JointFit:
     return learn(SUBJECTS, observed(), idle_w=100.0)
 
 
@@ -69,7 +71,7 @@ def many(count: int, seed: int) -> tuple[list[tuple[tuple[int, tuple[int, ...]],
     return nets, [np.array([net[b][1] for net in nets], dtype=float) for b in range(3)]
 
 
-def test_an_additive_device_with_a_base_is_recovered(fitted: NetFit) -> None:
+def test_an_additive_device_with_a_base_is_recovered(fitted: JointFit) -> None:
     nets, points = many(50, seed=5)
     found = fitted.predict([0, 1, 2], points)
     truth = np.array([truth_s(net) for net in nets])
@@ -82,8 +84,8 @@ def test_an_additive_device_with_a_base_is_recovered(fitted: NetFit) -> None:
 def test_the_gradient_of_the_evidence_is_exact() -> None:
     observations = observed(singles=6)
     time, energy = means(SUBJECTS, observations)
-    rows = Rows(SUBJECTS, observations, time, energy, slow_blocks(SUBJECTS, observations, time))
-    unknown = Unknowns(SUBJECTS, own_context(SUBJECTS, observations))
+    rows = LogObservations(SUBJECTS, observations, time, energy, slow_blocks(SUBJECTS, observations, time))
+    unknown = Unknowns(SUBJECTS, own_coupling(SUBJECTS, observations))
     theta = unknown.medians + 0.1 * np.random.default_rng(0).standard_normal(len(unknown.medians))
     evidence = Evidence(unknown, rows, theta)
     _, gradient = evidence(theta)
@@ -98,11 +100,11 @@ def test_what_a_compiler_may_rearrange_is_less_certain_in_company() -> None:
     seen = observed(wholes=0)
     each_s = [sum(o.time_s for o in seen if o.blocks[0][0] == kind) for kind in range(3)]
     moved = (SUBJECTS[0], replace(SUBJECTS[1], rearranged=True), SUBJECTS[2])
-    usual, wider = (own_context(subjects, seen)[0].median for subjects in (SUBJECTS, moved))
+    usual, wider = (own_coupling(subjects, seen)[0].median for subjects in (SUBJECTS, moved))
     assert usual == 0.015
     assert wider - usual == pytest.approx(0.1 * each_s[1] / sum(each_s))
     net = ((0, (100,)), (1, (100, 100)), (2, (100, 100)))
-    spread = [learn(subjects, seen).posterior([net])[1, 1] ** 0.5 for subjects in (SUBJECTS, moved)]
+    spread = [learn(subjects, seen).log_covariance([net])[1, 1] ** 0.5 for subjects in (SUBJECTS, moved)]
     assert spread[1] > 1.2 * spread[0]
 
 
@@ -303,9 +305,9 @@ def test_noise_that_energy_has_of_time_is_told(carried: float, low: float, high:
     assert apart == pytest.approx(fit.scatter[1, 1]), "an interval is for one more measurement"
 
 
-def test_predictions_and_the_joint_posterior_agree(fitted: NetFit) -> None:
+def test_predictions_and_the_joint_posterior_agree(fitted: JointFit) -> None:
     nets, points = many(6, seed=7)
-    found, joint = fitted.predict([0, 1, 2], points), fitted.posterior(nets)
+    found, joint = fitted.predict([0, 1, 2], points), fitted.log_covariance(nets)
     assert np.diagonal(joint)[:6] == pytest.approx(found.time_var, rel=0.02)
     assert np.diagonal(joint)[6:] == pytest.approx(found.energy_var, rel=0.02)
     assert np.linalg.eigvalsh(joint).min() > -1e-9
@@ -316,9 +318,9 @@ def test_predictions_and_the_joint_posterior_agree(fitted: NetFit) -> None:
 
 def test_the_linearised_sum_agrees_with_sampling() -> None:
     """On real measurements, where blocks are uncertain by tens of percent."""
-    chosen = next(found for found in lab.sets() if found.name == "aligned")
-    model = lab.learnt(chosen)
-    kinds, points = lab.points_of(chosen, chosen.test[:5])
+    chosen = next(found for found in lab_networks.sets() if found.name == "aligned")
+    model = lab_networks.learnt(chosen)
+    kinds, points = lab_networks.points_of(chosen, chosen.test[:5])
     found = model.predict(kinds, points)
     for i in range(5):
         times, energies = model.sample(kinds, [p[i : i + 1] for p in points], draws=40_000, seed=i)
@@ -327,7 +329,7 @@ def test_the_linearised_sum_agrees_with_sampling() -> None:
         assert np.log(energies).std() == pytest.approx(math.sqrt(found.energy_var[i]), rel=0.03)
 
 
-def test_left_out_is_what_leaving_out_gives(fitted: NetFit) -> None:
+def test_left_out_is_what_leaving_out_gives(fitted: JointFit) -> None:
     errors, deviations = fitted.left_out()
     one = fitted.observations[4]
     rest = tuple(o for o in fitted.observations if o.blocks != one.blocks)
@@ -340,7 +342,7 @@ def test_left_out_is_what_leaving_out_gives(fitted: NetFit) -> None:
     assert deviations[at] ** 2 == pytest.approx(float(found.energy_var[0]) + noise, rel=0.01)
 
 
-def test_gradients_are_those_of_the_expected_energy(fitted: NetFit) -> None:
+def test_gradients_are_those_of_the_expected_energy(fitted: JointFit) -> None:
     _, points = many(4, seed=9)
     points = [p + 0.3 for p in points]
     energies, _ = fitted.gradient([0, 1, 2], points)
@@ -354,7 +356,7 @@ def test_gradients_are_those_of_the_expected_energy(fitted: NetFit) -> None:
             assert energies[block][:, axis] == pytest.approx((moved[0] - moved[1]) / 2e-4, rel=1e-4)
 
 
-def test_a_whole_network_that_was_measured_is_known_best(fitted: NetFit) -> None:
+def test_a_whole_network_that_was_measured_is_known_best(fitted: JointFit) -> None:
     draw = np.random.default_rng(3)
     net = whole(draw)
     points = [np.array([p], dtype=float) for _, p in net]
@@ -391,7 +393,7 @@ def issued_s(blocks: int) -> float:
     return 1e-3 + 2e-3 * blocks + 1e-4 * (blocks == 1)
 
 
-def test_host_bound_steps_wait(fitted: NetFit) -> None:
+def test_host_bound_steps_wait(fitted: JointFit) -> None:
     observations = [
         replace(o, host_s=issued_s(len(o.blocks)), wall_s=max(issued_s(len(o.blocks)), o.time_s))
         for o in fitted.observations
@@ -462,7 +464,7 @@ def test_a_host_that_takes_longer_from_some_width_on_is_known_on_either_side() -
     assert wide == pytest.approx(3.4e-3, rel=0.05)
 
 
-def test_a_fit_that_does_not_fit_together_is_refused(fitted: NetFit) -> None:
+def test_a_fit_that_does_not_fit_together_is_refused(fitted: JointFit) -> None:
     for change in (
         {"noise": (0.0, 0.1)},
         {"time_hyper": fitted.time_hyper[:-1]},

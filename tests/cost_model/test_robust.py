@@ -7,26 +7,31 @@ from pathlib import Path
 
 import pytest
 import torch
-from studies.additive import spec_of
 from torch import nn
 
 from ampere_energy.campaign.paper import Subtracting
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
 from ampere_energy.cost_model.gaussian_process import Hyper
+from ampere_energy.cost_model.per_kind import KindFit, Learnt
 from ampere_energy.errors import ModelError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import Measurement, Procedure, Timing, Workload, point_of
-from ampere_energy.model.blocks import Block, Kind, ModelSpec, Role
+from ampere_energy.measurement.procedures import Procedure, point_of
+from ampere_energy.measurement.records import Measurement, Timing
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import family
+from ampere_energy.model.kinds import Kind, Role
 from ampere_energy.model.layers import layer
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange, lessons
-from ampere_energy.profiles.profile import KindFit, Learnt, Profile, load
+from ampere_energy.model.variants import lessons
+from ampere_energy.model.widths import WidthRange
+from ampere_energy.profiles.profile import Profile, load
 from ampere_energy.reporting.as_json import estimate_json
 from ampere_energy.reporting.tables import estimate_table
+from benchmarks.specs import spec_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from studies.additive import spec_of
 from torch import nn
 
 from ampere_energy.campaign.run import profile
@@ -17,6 +16,7 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Training
 from ampere_energy.profiles.profile import Profile, load
+from benchmarks.specs import spec_of
 
 
 @pytest.fixture(scope="module")

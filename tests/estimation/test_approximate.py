@@ -7,23 +7,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies import approximate as study
-from studies.additive import spec_of
-from studies.results import RESULTS
 
 from ampere_energy.campaign.additions import add
 from ampere_energy.campaign.run import profile
 from ampere_energy.cost_model.host_overhead import Host
-from ampere_energy.cost_model.traits import Traits
+from ampere_energy.cost_model.traits import Traits, traits_of
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.approximate import Parts, covariance_of_sums
-from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import REPORT, Provenance
+from ampere_energy.measurement.procedures import REPORT
+from ampere_energy.measurement.records import Provenance
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.training import Optimizer, Training
-from ampere_energy.model.variants import Variant, WidthRange
+from ampere_energy.model.variants import Variant
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile, load
+from benchmarks.results import RESULTS
+from benchmarks.specs import spec_of
+from benchmarks.studies import unseen_kinds as study
 
 DEVICE = SimulatedDevice(0.01)
 
@@ -148,7 +151,7 @@ def test_the_host_time_of_unknown_structures_is_approximated(known: Profile, oth
     found = estimate(other, eager(known, host), approximate=True)
     structures = {block.kind.structure for block in other.blocks} - calls.keys()
     assert structures  # some are unknown
-    issued = 1e-4 + sum(1e-5 * (45 + study.traits_of(b.kind, b.point).calls) for b in other.blocks)
+    issued = 1e-4 + sum(1e-5 * (45 + traits_of(b.kind, b.point).calls) for b in other.blocks)
     assert found.time_s == pytest.approx(issued, rel=0.25)
     assert found.busy < 0.5
     alone = estimate(other, known, approximate=True)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ampere_energy.campaign.run import profile
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.posterior import distinct
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
@@ -33,7 +33,7 @@ def deep(layers: int) -> ModelSpec:
 
 
 @pytest.fixture(scope="module")
-def fit() -> NetFit:
+def fit() -> JointFit:
     found = profile(deep(6), device=SimulatedDevice(0.02)).nets
     assert found is not None
     return found
@@ -58,14 +58,14 @@ def test_a_thousand_layers_are_estimated_in_a_moment() -> None:
     assert found.energy_j == pytest.approx(SimulatedDevice().true_energy_j(spec.blocks), rel=0.02)
 
 
-def _nets(fit: NetFit) -> Iterator[tuple[list[int], list[np.ndarray]]]:
+def _nets(fit: JointFit) -> Iterator[tuple[list[int], list[np.ndarray]]]:
     whole = next(o.blocks for o in fit.observations if len(o.blocks) > 1)
     for times in (1, 3):
         blocks = [*whole[:1], *whole[1:-1] * times, *whole[-1:]]
         yield [kind for kind, _ in blocks], [np.array([point], dtype=float) for _, point in blocks]
 
 
-def test_alone_and_among_many_networks_a_prediction_is_the_same(fit: NetFit) -> None:
+def test_alone_and_among_many_networks_a_prediction_is_the_same(fit: JointFit) -> None:
     for kinds, points in _nets(fit):
         one, two = (fit.predict(kinds, [np.repeat(at, count, 0) for at in points]) for count in (1, 2))
         for name in ("time_s", "energy_j", "block_energy_j", "block_time_s", "expected_j"):
@@ -74,11 +74,11 @@ def test_alone_and_among_many_networks_a_prediction_is_the_same(fit: NetFit) -> 
             assert getattr(two, name)[1] == pytest.approx(getattr(one, name)[0], rel=1e-6)
 
 
-def test_what_is_grouped_agrees_with_the_posterior_of_rows(fit: NetFit) -> None:
+def test_what_is_grouped_agrees_with_the_posterior_of_rows(fit: JointFit) -> None:
     """Another road to the same variances, which knows nothing of groups."""
     for kinds, points in _nets(fit):
         net = tuple((kind, tuple(map(int, at[0]))) for kind, at in zip(kinds, points, strict=True))
-        both, found = fit.posterior([net]), fit.predict(kinds, points)
+        both, found = fit.log_covariance([net]), fit.predict(kinds, points)
         assert found.time_var[0] == pytest.approx(both[0, 0], rel=1e-3)
         assert found.energy_var[0] == pytest.approx(both[1, 1], rel=1e-3)
         assert found.joint_var[0] == pytest.approx(both[0, 1], rel=1e-3)

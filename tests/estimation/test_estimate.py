@@ -4,16 +4,17 @@ import math
 from dataclasses import replace
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.run import profile
+from ampere_energy.cost_model.per_kind import PerKind, Quantity
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.records import Provenance
 from ampere_energy.model.training import Optimizer, Training
-from ampere_energy.model.variants import WidthRange
-from ampere_energy.profiles.profile import Profile, Quantity
+from ampere_energy.model.widths import WidthRange
+from ampere_energy.profiles.profile import Profile
+from benchmarks.specs import spec_of
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_the_interval_comes_from_the_joint_covariance(learnt: Profile) -> None:
     spec = spec_of("lenet5", (3, 8, 60, 40))
     result = estimate(spec, learnt)
     twin = spec.blocks[2].kind
-    fit = learnt.find(twin)
+    fit = PerKind(learnt.kinds).find(twin)
     assert fit is not None
     joint = fit.process(Quantity.ENERGY).covariance(fit.unit([spec.blocks[2].point, spec.blocks[3].point]))
     assert float(joint[0, 1]) != 0

@@ -11,8 +11,9 @@ from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
 from ampere_energy.errors import CoverageError
 from ampere_energy.estimation.another_batch import FARTHEST
-from ampere_energy.estimation.estimate import Origin, estimate
+from ampere_energy.estimation.estimate import estimate
 from ampere_energy.estimation.nearest import ALIKE, KNOWN, Candidate, covered, nearest, read_there
+from ampere_energy.estimation.result import Origin
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.families.catalogue import FAMILIES

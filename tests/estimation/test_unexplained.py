@@ -12,8 +12,11 @@ from torch import nn
 from ampere_energy.campaign.run import profile
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import Measurement, Procedure, Workload
-from ampere_energy.model.blocks import Fragment, ModelSpec
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import Measurement
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.variants import Variant

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ampere_energy.cost_model.traits import Traits
-from ampere_energy.estimation.unseen_kinds import MODEL, Across
+from ampere_energy.estimation.unseen_kinds import MODEL, UnseenKinds
 
 PRICES = (2e-6, 1e-11, 1e-10, 2e-9)
 
@@ -24,11 +24,11 @@ def cost(own: Traits) -> float:
     return launch * (45 + own.calls) + flop * own.flops + byte * own.bytes + parameter * own.parameters
 
 
-def learnt(count: int, scatter: float = 0.0, seed: int = 0) -> Across:
+def learnt(count: int, scatter: float = 0.0, seed: int = 0) -> UnseenKinds:
     draw = random.Random(seed)
     known = [traits(draw, op) for op in ("conv2d", "linear") for _ in range(count // 2)]
     values = [cost(t) * math.exp(draw.gauss(0, scatter)) for t in known]
-    return Across([f"kind {i}" for i in range(len(known))], known, np.array(values))
+    return UnseenKinds([f"kind {i}" for i in range(len(known))], known, np.array(values))
 
 
 def test_other_kinds_that_follow_the_same_prices_are_found() -> None:
@@ -44,12 +44,14 @@ def test_the_unit_of_cost_does_not_matter() -> None:
     draw = random.Random(2)
     known, asked = [traits(draw) for _ in range(6)], [traits(draw) for _ in range(3)]
     names, values = [str(i) for i in range(6)], np.array([cost(t) for t in known])
-    joules, nanojoules = (Across(names, known, unit * values).predict(["a", "b", "c"], asked) for unit in (1.0, 1e9))
+    joules, nanojoules = (
+        UnseenKinds(names, known, unit * values).predict(["a", "b", "c"], asked) for unit in (1.0, 1e9)
+    )
     assert nanojoules.median == pytest.approx(1e9 * joules.median, rel=1e-4)
     assert nanojoules.covariance == pytest.approx(joules.covariance, rel=1e-3, abs=1e-5)
 
 
-def spread(model: Across, own: Traits, kind: str = "new") -> float:
+def spread(model: UnseenKinds, own: Traits, kind: str = "new") -> float:
     return float(model.predict([kind], [own]).covariance[0, 0] ** 0.5)
 
 
@@ -94,7 +96,7 @@ def test_intervals_hold_over_worlds_with_kinds_of_their_own() -> None:
         known = [traits(draw, draw.choice(("conv2d", "linear"))) for _ in range(8)]
         asked = [traits(draw, draw.choice(tuple(ops)), larger=3.0) for _ in range(5)]
         true = [cost(t) * ops[t.op] * math.exp(draw.gauss(0, 0.4)) for t in (*known, *asked)]
-        model = Across([str(i) for i in range(8)], known, np.array(true[:8]))
+        model = UnseenKinds([str(i) for i in range(8)], known, np.array(true[:8]))
         found = model.predict([f"new {i}" for i in range(5)], asked)
         reach = 1.645 * np.sqrt(np.diagonal(found.covariance))
         inside += (np.abs(np.log(found.median / true[8:])) < reach).tolist()

@@ -3,7 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
@@ -15,6 +14,7 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.families.catalogue import family
 from ampere_energy.model.source import model_ref
 from ampere_energy.reporting.as_json import evaluation_json
+from benchmarks.specs import spec_of
 
 
 def test_unseen_members_are_predicted_and_measured() -> None:
@@ -22,9 +22,9 @@ def test_unseen_members_are_predicted_and_measured() -> None:
     learnt = profile(spec_of("cnn5"), device=device)
     members = [model_ref("cnn5", widths=w) for w in family("cnn5").sample(12, seed=5)]
     trials = evaluate(members, learnt, device)
-    assert [t.widths for t in trials.members] == [m.widths for m in members]
+    assert [t.widths for t in trials.networks] == [m.widths for m in members]
     total = score(trials, "ampere")
-    assert total.mape == pytest.approx(sum(abs(t.error("ampere")) for t in trials.members) / 12)
+    assert total.mape == pytest.approx(sum(abs(t.error("ampere")) for t in trials.networks) / 12)
     assert total.mape < 0.06
     assert abs(total.bias) <= total.mape <= total.p90
     assert total.spearman is not None
@@ -40,7 +40,7 @@ def test_unseen_members_are_predicted_and_measured() -> None:
 
     assert learnt.nets is not None
     (part,) = by_work(learnt.nets, [spec_of("cnn5").blocks[:1]])["flops"]
-    assert 0 < part < trials.members[0].measured_j, "kinds that are not asked about do not matter"
+    assert 0 < part < trials.networks[0].measured_j, "kinds that are not asked about do not matter"
 
     with pytest.raises(RequestError, match="this is simulated"):
         evaluate(members[:1], learnt, SimulatedDevice(0.02))
@@ -55,5 +55,5 @@ def test_methods_by_work_know_that_a_captured_whole_would_have_waited_for_the_ho
     waits = replace(busy, host=host, idle_w=10.0)
     assert by_work(waits, [spec.blocks])["flops_affine"] == [pytest.approx(10.0 * slow_s, rel=0.02)]
     assert by_work(busy, [spec.blocks])["flops_affine"][0] < slow_s
-    assert by_time(waits, [slow_s]) == [pytest.approx(10.0 * slow_s, rel=0.02)], "mostly idle, as members are"
+    assert by_time(waits, [slow_s]) == [pytest.approx(10.0 * slow_s, rel=0.02)], "mostly idle, as networks are"
     assert by_time(busy, [1.0])[0] > 20.0

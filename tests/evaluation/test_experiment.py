@@ -7,37 +7,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies.experiments import DATA
 
 from ampere_energy.campaign.rules import Status
 from ampere_energy.errors import DeviceError, FileError, RequestError
 from ampere_energy.evaluation.evaluate import rescore, score
-from ampere_energy.evaluation.experiment import MEMBER, Experiment, Part, drawn, record
-from ampere_energy.evaluation.recorded import as_captured, fitted, load
+from ampere_energy.evaluation.experiment import MEMBER, Experiment, Part, random_experiment, record
+from ampere_energy.evaluation.recorded import as_graph, fitted, load
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import (
-    DeviceInfo,
-    Measurement,
-    MeterInfo,
-    Procedure,
-    Provenance,
-    Timing,
-    Window,
-    Workload,
-)
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Provenance, Timing, Window
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.training import Mode, Training
 from ampere_energy.model.variants import Phase, Variant
 from ampere_energy.reporting.as_json import evaluation_json
+from benchmarks.results import DATA
 
 MODELS = 5
 QUICK = (Part.CAMPAIGN, Part.MEMBERS)
 
 
 def asked(family: str = "lenet5", **other: object) -> Experiment:
-    found = drawn(family, (), Training(10), models=MODELS, seed=3, step=1, budget_s=60.0)
+    found = random_experiment(family, (), Training(10), models=MODELS, seed=3, step=1, budget_s=60.0)
     return replace(found, target=0.04, **other)  # type: ignore[arg-type]
 
 
@@ -51,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_method_predicts_the_same_members(folder: Path) -> None:
     (trials,) = rescore(load(folder))
-    assert [member.widths for member in trials.members] == list(asked().members)
+    assert [member.widths for member in trials.networks] == list(asked().members)
     assert evaluation_json([trials])[0]["recorded"] == trials.recorded == folder.name
     assert set(trials.methods) == {
         "ampere", "paper", "flops", "flops_affine", "flops_bytes", "time_power", "neuralpower", "run20", "refined",
@@ -63,7 +56,7 @@ def test_every_method_predicts_the_same_members(folder: Path) -> None:
     assert errors["run20"] < 0.03, "it ran the models themselves"
     # The simulated device takes 0.4 + 0.7 + 0.1 of a step for its parts by themselves.
     assert score(trials, "neuralpower").bias == pytest.approx(0.2, abs=0.05)
-    assert all(len(member.rounds_j) == 2 for member in trials.members)
+    assert all(len(member.repeats_j) == 2 for member in trials.networks)
     assert trials.repeat_rank is not None
     assert 0 < trials.floor < 0.02
     assert trials.wall_s is not None
@@ -72,12 +65,12 @@ def test_every_method_predicts_the_same_members(folder: Path) -> None:
 def test_a_score_follows_from_its_members(folder: Path) -> None:
     (trials,) = rescore(load(folder))
     found = score(trials, "ampere")
-    own = [m.predictions["ampere"].energy_j / (sum(m.rounds_j) / 2) - 1 for m in trials.members]
+    own = [m.predictions["ampere"].energy_j / (sum(m.repeats_j) / 2) - 1 for m in trials.networks]
     assert found.bias == pytest.approx(sum(own) / MODELS)
     assert found.mape == pytest.approx(sum(map(abs, own)) / MODELS)
     assert found.p90 == pytest.approx(max(map(abs, own)))
     assert score(trials, "flops").coverage is None
-    higher = replace(trials.members[0], rounds_j=(1.0, 1.0), predictions=trials.members[0].predictions)
+    higher = replace(trials.networks[0], repeats_j=(1.0, 1.0), predictions=trials.networks[0].predictions)
     assert higher.covered("ampere") is False
 
 
@@ -178,20 +171,20 @@ def test_other_methods_measurements_may_be_of_another_card(folder: Path, tmp_pat
     assert not (here / "anchors.jsonl").exists()
     record(asked(), there, other, parts=others)
     again = load(there)
-    assert again.carried(Part.OPERATORS) == again.carried(Part.PAPER) == pytest.approx(1 / 1.1, rel=0.02)
-    assert again.carried(Part.MEMBERS) == 1.0
+    assert again.card_scale(Part.OPERATORS) == again.card_scale(Part.PAPER) == pytest.approx(1 / 1.1, rel=0.02)
+    assert again.card_scale(Part.MEMBERS) == 1.0
     own, elsewhere = rescore(load(here))[0], rescore(again)[0]
     for method in ("neuralpower", "paper"):
         assert score(elsewhere, method).bias == pytest.approx(score(own, method).bias, abs=0.03)
-    interval = elsewhere.members[0].predictions["paper"].interval_j
+    interval = elsewhere.networks[0].predictions["paper"].interval_j
     assert interval is not None
-    assert interval[0] < elsewhere.members[0].predictions["paper"].energy_j < interval[1]
+    assert interval[0] < elsewhere.networks[0].predictions["paper"].energy_j < interval[1]
     record(asked(), there, Refusing(0.01, seed=1), parts=others)  # all is there
     (there / "paper.jsonl").unlink()
     record(asked(), there, Dearer(0.01, seed=2), parts=(Part.PAPER,))
     third = load(there)
-    assert third.carried(Part.OPERATORS) == again.carried(Part.OPERATORS)
-    assert third.carried(Part.PAPER) == pytest.approx(1 / 1.2, rel=0.02)
+    assert third.card_scale(Part.OPERATORS) == again.card_scale(Part.OPERATORS)
+    assert third.card_scale(Part.PAPER) == pytest.approx(1 / 1.2, rel=0.02)
     assert score(rescore(third)[0], "paper").bias == pytest.approx(score(own, "paper").bias, abs=0.03)
     (there / "anchors.jsonl").unlink()
     with pytest.raises(FileError, match="parts of another card, and no blocks that were metered on both"):
@@ -271,27 +264,27 @@ def test_eager_records_tell_of_captured_steps() -> None:
     experiment = asked()
     ref = experiment.ref(experiment.members[0])
     eager = SimulatedDevice().measure(ref, Procedure(2, 0, 0.0, 0.0))
-    assert as_captured(eager) is None, "it was not captured"
-    found = as_captured(captured(eager))
+    assert as_graph(eager) is None, "it was not captured"
+    found = as_graph(captured(eager))
     assert isinstance(found, Measurement)
     assert found.workload.training.mode is Mode.GRAPH
     assert found.energy_j == eager.energy_j / 2
     assert found.host_s is None
     spec, _ = experiment.scope(Mode.EAGER)
     variant = Variant(spec.blocks[:1], phase=Phase.FORWARD)
-    again = as_captured(captured(SimulatedDevice().measure(variant, Procedure(2, 0, 0.0, 0.0))))
+    again = as_graph(captured(SimulatedDevice().measure(variant, Procedure(2, 0, 0.0, 0.0))))
     assert again is not None
     assert isinstance(again.workload, Variant)
     assert again.workload.phase is Phase.FORWARD
     assert again.workload.training.mode is Mode.GRAPH
-    assert as_captured(again) is again
+    assert as_graph(again) is again
 
 
 def test_one_experiment_serves_both_modes(tmp_path: Path) -> None:
     record(asked(), tmp_path, Capturing(0.01), parts=(*QUICK, Part.SHORT, Part.OPERATORS))
     eager, graph = rescore(load(tmp_path))
     assert (eager.training.mode, graph.training.mode) == (Mode.EAGER, Mode.GRAPH)
-    for a, b in zip(eager.members, graph.members, strict=True):
+    for a, b in zip(eager.networks, graph.networks, strict=True):
         assert b.measured_j == pytest.approx(a.measured_j / 2)
     assert score(graph, "ampere").mape < 0.04
     assert score(graph, "run20").mape < 0.04

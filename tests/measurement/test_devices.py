@@ -10,20 +10,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from studies.additive import spec_of
 
 from ampere_energy.errors import DeviceError, MeterError, ModelError, RequestError
 from ampere_energy.measurement.devices import open_device, reopen
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import Procedure, Provenance, run_as
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import Provenance
 from ampere_energy.measurement.retries import measured
-from ampere_energy.model.blocks import Fragment
+from ampere_energy.measurement.workloads import run_as
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, alone, lessons
 from ampere_energy.testing import check_device
+from benchmarks.specs import spec_of
 
 QUICK = Procedure(windows=3, ticks=5, window_s=0.03, warm_up_s=0.1)
 MODELS = """

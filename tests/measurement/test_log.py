@@ -9,15 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies import hostile
-from studies.additive import spec_of
 
 from ampere_energy import files
 from ampere_energy.errors import FileError
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import POINT, Measurement
+from ampere_energy.measurement.procedures import POINT
+from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.variants import lessons
+from benchmarks.specs import spec_of
+from benchmarks.studies import hostile_profiles
 
 
 def measurements(count: int, seed: int = 0) -> list[Measurement]:
@@ -231,7 +232,7 @@ def test_every_refusal_of_a_damaged_line_has_a_next_step(tmp_path: Path) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torn lines
         for _ in range(200):
-            log.path.write_bytes(hostile.case(draw, lines) + b"\n")
+            log.path.write_bytes(hostile_profiles.case(draw, lines) + b"\n")
             try:
                 log.read()
             except FileError as error:

@@ -33,7 +33,8 @@ from ampere_energy.measurement.meters.recorder import (
 )
 from ampere_energy.measurement.meters.sampler import SampledMeter
 from ampere_energy.measurement.meters.trace import EnergyOver, Trace
-from ampere_energy.measurement.records import MeterInfo, Procedure, Provenance, Window, gathered, joined
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import MeterInfo, Provenance, Window, gathered, joined
 from ampere_energy.model.source import model_ref
 
 

@@ -5,10 +5,11 @@ import statistics
 from dataclasses import replace
 
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.measurement.meters.cputime import CpuTimeMeter
-from ampere_energy.measurement.records import Measurement, Window, median_error, point_of
+from ampere_energy.measurement.procedures import point_of
+from ampere_energy.measurement.records import Measurement, Window, median_error
+from benchmarks.specs import spec_of
 
 
 def test_median_error_is_the_spread_of_a_median() -> None:

@@ -6,11 +6,11 @@ import time
 
 import pytest
 import torch
-from studies.experiments import DATA
 from torch import nn
 
 from ampere_energy.measurement import timing
 from ampere_energy.measurement.training_step import Step
+from benchmarks.results import DATA
 
 CPU = torch.device("cpu")
 

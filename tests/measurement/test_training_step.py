@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 import torch
-from studies.models import MODELS
 from torch import fx, nn
 
 from ampere_energy.errors import RequestError
 from ampere_energy.measurement import training_step as steps
 from ampere_energy.measurement.timing import device_s
 from ampere_energy.measurement.training_step import Step, training_step
-from ampere_energy.model.blocks import Block, Fragment, Kind, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import Fragment, Kind
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import InputSpec, ModelRef, model_ref
 from ampere_energy.model.training import Mode, Optimizer, Precision, Training
-from ampere_energy.model.variants import Phase, Variant, alone, member
+from ampere_energy.model.variants import Phase, Variant, alone, whole_network
 from ampere_energy.serialization import decode, encode
+from benchmarks.architectures import MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -225,7 +226,7 @@ def _inner(x: torch.Tensor) -> bool:
 
 
 def test_a_frozen_backbone_has_no_gradient() -> None:
-    whole = step_of(model_ref("studies.models.others:frozen_backbone"))
+    whole = step_of(model_ref("benchmarks.architectures.others:frozen_backbone"))
     whole.run()
     assert set(gradients(whole)) == {"0.fc.weight", "0.fc.bias"}
     *backbone, head = parse(*MODELS["frozen_backbone"]()).blocks
@@ -310,7 +311,7 @@ def test_blocks_side_by_side_are_trained_in_one_step() -> None:
 
 def test_a_chain_is_one_module_that_ends_in_its_loss() -> None:
     spec = spec_of("lenet5")
-    step = step_of(member(spec, (1, 2, 3, 4)))
+    step = step_of(whole_network(spec, (1, 2, 3, 4)))
     step.run()
     [module] = step.module.children()
     assert len(list(module.children())) == 5
@@ -350,7 +351,7 @@ def test_parts_of_a_step_can_be_captured(phase: Phase, mode: Mode) -> None:
     block = spec_of("lenet5", mode=mode).blocks[1]
     step = training_step(Variant((block,), phase=phase), torch.device("cuda"), mode)
     step.run()
-    alone_ = steps.captured(step)
+    alone_ = steps.as_cuda_graph(step)
     assert device_s(alone_) <= 1.5 * device_s(step)
 
 

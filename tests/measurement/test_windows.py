@@ -12,15 +12,8 @@ from ampere_energy.measurement import windows as looking
 from ampere_energy.measurement.meters import Reading
 from ampere_energy.measurement.meters.recorder import Span
 from ampere_energy.measurement.meters.trace import EnergyOver, Trace
-from ampere_energy.measurement.records import (
-    Measurement,
-    MeterInfo,
-    Procedure,
-    Provenance,
-    Window,
-    point_of,
-    relative_interval,
-)
+from ampere_energy.measurement.procedures import Procedure, point_of
+from ampere_energy.measurement.records import Measurement, MeterInfo, Provenance, Window, relative_interval
 from ampere_energy.measurement.training_step import Step
 from ampere_energy.measurement.windows import judge, measure_windows, second_opinion
 
@@ -386,10 +379,9 @@ def test_counter_and_power_further_apart_than_five_percent_is_untrusted() -> Non
 
 
 def test_gross_and_above_idle() -> None:
-    from studies.additive import spec_of
-
     from ampere_energy.measurement.devices.simulated import SimulatedDevice
     from ampere_energy.model.variants import Variant
+    from benchmarks.specs import spec_of
 
     device = SimulatedDevice()
     measurement = Measurement(

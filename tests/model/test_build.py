@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from studies.additive import spec_of
 
 from ampere_energy.model.build import build
 from ampere_energy.model.families.catalogue import family
-from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.load import instantiate
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import lessons
+from benchmarks.specs import spec_of
 
 
 @pytest.mark.parametrize("name", ["lenet5", "cnn5"])

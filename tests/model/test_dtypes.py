@@ -11,10 +11,11 @@ from torch import nn
 from ampere_energy.cost_model.observations import subject
 from ampere_energy.cost_model.traits import traits_of
 from ampere_energy.measurement.training_step import training_step
-from ampere_energy.model.blocks import Fragment, Kind, ModelSpec
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import Fragment, Kind
 from ampere_energy.model.parse import parse
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import Variant, alone, lessons, member
+from ampere_energy.model.variants import Variant, alone, lessons, whole_network
 from ampere_energy.serialization import decode, encode
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -65,7 +66,7 @@ def test_a_block_runs_in_its_models_type(dtype: torch.dtype, make: object) -> No
     assert spec.chain
     for block in spec.blocks:
         assert run_in(alone(block.kind, block.point)) == {dtype}
-    assert run_in(member(spec, spec.widths)) == {dtype}
+    assert run_in(whole_network(spec, spec.widths)) == {dtype}
     assert spec.recorded is not None
     assert run_in(alone(spec.recorded, ())) == {dtype}
 

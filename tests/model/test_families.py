@@ -23,7 +23,7 @@ NARROW = {18: (6, 8, 10, 12), 50: (3, 4, 5, 6)}
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def member(family: Family, widths: tuple[int, ...], sample: tuple[int, ...]) -> nn.Module:
+def whole_network(family: Family, widths: tuple[int, ...], sample: tuple[int, ...]) -> nn.Module:
     place, _, name = family.builder.partition(":")
     module = getattr(import_module(place), name)(widths, sample)
     assert isinstance(module, nn.Module)
@@ -43,7 +43,7 @@ def test_smallest_and_random_members_train_a_step(name: str) -> None:
     family = FAMILIES[name]
     sample = family.input[1:]
     for widths in (tuple(r.low for r in family.ranges), *family.sample(1, seed=0)):
-        module = member(family, widths, sample)
+        module = whole_network(family, widths, sample)
         before = [p.detach().clone() for p in module.parameters()]
         scores = module(example(2, sample, tokens=family.tokens > 0))
         assert scores.shape == (2, sequences.ACTIVITIES if name == "har" else CLASSES)
@@ -127,7 +127,7 @@ def test_series_of_numbers_are_read_through_a_linear_layer(builder: object, widt
 def test_samples_that_cannot_be_read(name: str, sample: tuple[int, ...], remedy: str) -> None:
     family = FAMILIES[name]
     with pytest.raises(ModelError, match="cannot read samples") as caught:
-        member(family, family.largest, sample)
+        whole_network(family, family.largest, sample)
     assert remedy in caught.value.remedy
 
 

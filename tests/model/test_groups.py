@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from studies.models.images import diffusion_unet, unet
 from torch import nn
 
 from ampere_energy.errors import ModelError, RequestError, WidthError
 from ampere_energy.model import groups as module_under_test
 from ampere_energy.model.groups import Group, groups, narrowed, recurrent, some
+from ampere_energy.model.load import load
 from ampere_energy.model.parse import parse_groups, parse_ref
-from ampere_energy.model.source import ModelRef, load, model_ref
+from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.variants import block_points
+from benchmarks.architectures.images import diffusion_unet, unet
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 IMAGES = torch.randn(4, 3, 16, 16)

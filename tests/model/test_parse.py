@@ -13,9 +13,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ampere_energy.errors import ModelError
-from ampere_energy.model.blocks import Fragment, Role
+from ampere_energy.model.kinds import Fragment, Role
+from ampere_energy.model.load import instantiate
 from ampere_energy.model.parse import parse
-from ampere_energy.model.source import instantiate, model_ref
+from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Optimizer, Precision, Training
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from studies.zoo import counted_flops
 from torch import nn
 from torch.nn import functional
 
@@ -15,6 +14,7 @@ from ampere_energy.model.program import Affine, Call, Given, Program, Source, Va
 from ampere_energy.model.record import record
 from ampere_energy.model.splitting import cut, extract
 from ampere_energy.serialization import digest
+from flop_counter import counted_flops
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,18 +6,19 @@ import json
 
 import pytest
 import torch
-from studies.models import MODELS
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ampere_energy.measurement.training_step import training_step
-from ampere_energy.model.blocks import Fragment, ModelSpec
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.parse import parse
 from ampere_energy.model.program import Source
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant, alone
 from ampere_energy.serialization import decode, encode
+from benchmarks.architectures import MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 VOCABULARY, CLASSES = 97, 7

@@ -14,9 +14,10 @@ import torch
 
 from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.model import reading
+from ampere_energy.model.load import instantiate
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.reading import PATIENCE, Listed, apart, listed, read
-from ampere_energy.model.source import ModelRef, instantiate, model_ref
+from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.optimization.pruning.coverage import covering
 from ampere_energy.serialization import decode, encode
 

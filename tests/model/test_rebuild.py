@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 import torch
-from studies.models import MODELS
 from torch import nn
 from torch.nn import functional
 from whole import CPU, rebuilt, run
 
 from ampere_energy.errors import ModelError
-from ampere_energy.model.blocks import Fragment
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.program import Program, Source
 from ampere_energy.model.rebuild import Rebuilt, function_of
 from ampere_energy.model.record import record
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.splitting import cut, extract
+from benchmarks.architectures import MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TRACED = {"bert", "distilbert", "roberta", "gpt2", "t5", "llama"}

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ampere_energy.model.blocks import Kind
 from ampere_energy.model.build import build
+from ampere_energy.model.kinds import Kind
 from ampere_energy.model.layers import Layer, layer
 from ampere_energy.model.parse import parse
 from ampere_energy.model.recipes import Recipe, recipe

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from studies.models import MODELS
 from torch import nn
 from torch.nn import functional
 from whole import run
@@ -16,6 +15,7 @@ from ampere_energy.model.objective import Inputs
 from ampere_energy.model.program import Source, Tape
 from ampere_energy.model.record import record
 from ampere_energy.model.training import Mode, Training
+from benchmarks.architectures import MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

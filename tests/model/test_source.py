@@ -9,7 +9,8 @@ import torch
 
 from ampere_energy.errors import ModelError, RequestError, WidthError
 from ampere_energy.model.families.catalogue import VOCABULARY, family
-from ampere_energy.model.source import InputSpec, ModelRef, find, instantiate, load, model_ref
+from ampere_energy.model.load import find, instantiate, load
+from ampere_energy.model.source import InputSpec, ModelRef, model_ref
 from ampere_energy.model.training import Training
 from ampere_energy.serialization import decode, encode
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from studies.models import MODELS
 from torch import nn
 from torch.nn import functional
 
 from ampere_energy.model.parse import parse
 from ampere_energy.model.program import Program, Source, Tape
 from ampere_energy.model.record import record
-from ampere_energy.model.splitting import LONG, MOST, carried, cut, extract, unused
+from ampere_energy.model.splitting import LONG, MOST, activations_of, cut, extract, unused
+from benchmarks.architectures import MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -123,7 +123,7 @@ def test_a_choice_stays_with_what_it_was_chosen_for() -> None:
     for piece in cut(tape):
         made = {n for place in piece for n in tape.calls[place].makes}
         read = {n for place in piece for n in tape.calls[place].reads}
-        chosen = {n for n in read & carried(tape) if not tape.values[n].floating}
+        chosen = {n for n in read & activations_of(tape) if not tape.values[n].floating}
         assert chosen <= made
 
 

@@ -16,7 +16,7 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import MOST, Axis, structures
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.merge import merged
 
 pytestmark = pytest.mark.usefixtures("one_thread")

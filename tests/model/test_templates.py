@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from ampere_energy.errors import WidthError
-from ampere_energy.model.blocks import Block, Fragment, Kind, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import family
+from ampere_energy.model.kinds import Fragment, Kind
+from ampere_energy.model.load import instantiate, load
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.program import Affine, Call, Given, Program, Source, Value
-from ampere_energy.model.source import ModelRef, instantiate, load, model_ref
+from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.templates import Moves, template
 from ampere_energy.model.variants import block_domains, block_points
 

@@ -12,7 +12,7 @@ from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.local import LocalDevice
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
-from ampere_energy.measurement.records import Procedure
+from ampere_energy.measurement.procedures import Procedure
 from ampere_energy.measurement.training_step import training_step
 from ampere_energy.model import torch_settings
 from ampere_energy.model.blocks import ModelSpec
@@ -108,7 +108,7 @@ def test_a_profile_answers_for_models_with_its_settings_alone(tmp_path: Path) ->
     of_usual, of_double = (profile(one, device=SimulatedDevice()) for one in as_they_are)
     of_double.save(tmp_path / "double.json")
     assert load(tmp_path / "double.json").training == double.training
-    assert "torch_settings" not in str(of_usual.plain())
+    assert "torch_settings" not in str(of_usual.record())
     assert estimate(double, of_double).energy_j > 0
     with pytest.raises(CoverageError, match=r"own global settings, this model's code sets default_dtype float64"):
         estimate(double, of_usual)

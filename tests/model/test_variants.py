@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from studies.additive import spec_of
 
 from ampere_energy.errors import RequestError, WidthError
-from ampere_energy.model.blocks import Block, Role
+from ampere_energy.model.blocks import Block
 from ampere_energy.model.families.catalogue import family
+from ampere_energy.model.kinds import Role
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
-from ampere_energy.model.variants import Lesson, Variant, WidthRange, block_domains, block_points, lessons, member
+from ampere_energy.model.variants import Lesson, Variant, block_domains, block_points, lessons, whole_network
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.serialization import decode, encode
+from benchmarks.specs import spec_of
 
 
 def plan(name: str) -> tuple[Lesson, ...]:
@@ -104,7 +106,7 @@ def test_a_model_as_it_is_has_only_its_own_points() -> None:
 
 def test_a_member_is_a_chain_at_other_widths() -> None:
     spec = spec_of("lenet5")
-    small = member(spec, (3, 8, 60, 40))
+    small = whole_network(spec, (3, 8, 60, 40))
     assert [block.point for block in small.blocks] == block_points(spec, (3, 8, 60, 40))
     assert small.blocks == spec_of("lenet5", (3, 8, 60, 40)).blocks
 

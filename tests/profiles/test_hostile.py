@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import hostile
-from studies.additive import spec_of
 
+from ampere_energy.cost_model.per_kind import learn
 from ampere_energy.errors import AmpereError, FileError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.files import LARGEST_BYTES
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.collection import default_name
-from ampere_energy.profiles.profile import learn, load
+from ampere_energy.profiles.profile import load
+from benchmarks.specs import spec_of
+from benchmarks.studies import hostile_profiles
 
 SOURCES = sorted((Path(__file__).parents[2] / "src").rglob("*.py"))
 
 
 @pytest.fixture(scope="module")
 def bases() -> dict[str, Any]:
-    return hostile.bases()
+    return hostile_profiles.bases()
 
 
 def _broken(bases: dict[str, Any], method: str, place: str, value: Any) -> bytes:
@@ -37,7 +38,7 @@ def _broken(bases: dict[str, Any], method: str, place: str, value: Any) -> bytes
 
 
 def test_hundreds_of_broken_profiles_are_refused_or_usable() -> None:
-    found = hostile.run(400, seed=1)
+    found = hostile_profiles.run(400, seed=1)
     assert found["other errors"] == 0, found["first other errors"]
     assert found["refused without a next step"] == 0
     assert found["loaded"] > 20
@@ -148,7 +149,7 @@ def test_a_joint_profile_of_large_numbers_estimates_finitely_or_says_no(bases: d
             return [{**o, "time_s": o["time_s"] * scale} if i % 2 else o for i, o in enumerate(old)]
 
         path.write_bytes(_broken(bases, "ampere", "nets.observations", scaled))
-        assert hostile.use(path, specs) in ("refused", "loaded", "loaded, then refused")
+        assert hostile_profiles.use(path, specs) in ("refused", "loaded", "loaded, then refused")
 
 
 def test_nothing_is_unpickled() -> None:

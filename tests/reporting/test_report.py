@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import Browser, chromium
-from studies.additive import spec_of
 
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.campaign.run import profile
 from ampere_energy.errors import FileError
-from ampere_energy.estimation.curves import known_kinds, largest_step
+from ampere_energy.estimation.curves import largest_step
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.profiles.bundles.catalogue import load_bundled
 from ampere_energy.reporting.evaluated_sets import is_evaluation, read_sets
 from ampere_energy.reporting.profile_page import profile_page
 from ampere_energy.reporting.report import evaluation_page
+from benchmarks.specs import spec_of
 
 RECORDED = Path(__file__).parents[2] / "data" / "h200-cnn5"
 GRAPH = "nvidia-h200", "cnn5-128x3x64x64-graph"
@@ -80,9 +80,9 @@ def test_the_page_of_sets_carries_their_numbers(tmp_path: Path) -> None:
     assert len(points) == 2 * (4 + 3)
     assert ("ampere", 16, 16.8) in points
     assert ("flops", 0.09, 0.045) in points
-    errors = marks(page, "Errors by member")
+    errors = marks(page, "Errors by network")
     assert {(series, round(y)) for series, _, y in errors} == {("ampere", 5), ("flops", -50)}
-    assert marks(page, "How many members err")[3] == ("ampere", 5, 100)
+    assert marks(page, "How many networks err")[3] == ("ampere", 5, 100)
     assert page.count('<section id="set-') == 2
     assert "cuda (gpu NVIDIA H200)" in page
     assert "40 networks, measured in 90.0 s, 9.00 kJ" in page
@@ -94,8 +94,8 @@ def test_the_page_of_sets_carries_their_numbers(tmp_path: Path) -> None:
 def test_evaluations_recorded_before_there_were_several_methods_are_read() -> None:
     (one,) = sets = read_sets(RECORDED / "evaluation.json")
     assert list(one.scores) == ["paper"]
-    assert len(one.members) == 8
-    errors = [abs(member.error("paper")) for member in one.members]
+    assert len(one.networks) == 8
+    errors = [abs(member.error("paper")) for member in one.networks]
     assert np.mean(errors) == pytest.approx(one.scores["paper"]["mape"])
     assert len(marks(evaluation_page(sets), "Predicted against measured")) == 8
 
@@ -137,7 +137,7 @@ def spoilt(change: Callable[[dict[str, Any]], object]) -> list[dict[str, Any]]:
         (spoilt(lambda r: r["members"][0].pop("predictions")), "has no predictions"),
         (spoilt(lambda r: r["members"][0]["predictions"]["flops"].update(energy_j=float("nan"))), "nan, which is no"),
         (spoilt(lambda r: r["members"][0]["predictions"]["ampere"].update(interval_j=[1])), "without two ends"),
-        (spoilt(lambda r: r.update(members=3)), "members that are no list"),
+        (spoilt(lambda r: r.update(members=3)), "networks that are no list"),
         (spoilt(lambda r: r.update(identity=[])), "identity should be an object"),
     ],
 )
@@ -170,7 +170,7 @@ def test_the_page_of_a_recorded_profile() -> None:
     metered = {(o.blocks[0][1], o.energy_j) for o in learnt.nets.observations if len(o.blocks) == 1 and o.energy_j}
     shown = {(x, y) for series, x, y in curves if series == "metered"}
     assert (64, float(f"{next(e for point, e in metered if point == (64,)):.6g}")) in shown
-    kind = known_kinds(learnt)[0]
+    kind = learnt.cost_model.known_kinds()[0]
     at = kind.at(np.array([[32.0]]))
     assert ("predicted", 32, float(f"{at.energy_j[0]:.6g}")) in curves
     assert at.low_j[0] < at.energy_j[0] < at.high_j[0]
@@ -194,7 +194,7 @@ def test_the_page_of_a_profile_by_the_papers_method() -> None:
 
 def test_kinds_of_one_width_stand_in_the_table_and_have_no_curves() -> None:
     learnt = profile(replace(spec_of("lenet5"), widths=(), follows=()), device=SimulatedDevice(0.01))
-    kinds = known_kinds(learnt)
+    kinds = learnt.cost_model.known_kinds()
     varied = [kind for kind in kinds if any(len(allowed) > 1 for allowed in kind.domain)]
     assert 0 < len(varied) < len(kinds)
     page = profile_page(learnt)
@@ -240,7 +240,7 @@ def test_the_pages_work_in_a_browser_and_ask_nobody_for_anything(tmp_path: Path)
         assert browser.value("getComputedStyle(document.body).backgroundColor") != light
 
         browser.open(kinds)
-        at = known_kinds(load_bundled(*GRAPH))[0].at(np.array([[32.0]])).energy_j[0]
+        at = load_bundled(*GRAPH).cost_model.known_kinds()[0].at(np.array([[32.0]])).energy_j[0]
         curve = 'document.querySelector(\'svg[aria-label^="Energy with"] .mark[data-x="32"]\').dataset.y'
         assert float(browser.value(curve)) == pytest.approx(at, rel=1e-5)
         sort = "document.querySelector('th:nth-child(5)').click(), [...document.querySelectorAll('td:nth-child(5)')]"

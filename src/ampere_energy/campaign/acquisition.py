@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.threads import one_thread
@@ -27,7 +27,7 @@ class Offer:
     cost_s: float
 
 
-def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: int) -> list[Offer]:
+def best(fit: JointFit, questions: Sequence[Net], offers: Sequence[Offer], count: int) -> list[Offer]:
     """The most telling offers, in order.
 
     Args:
@@ -39,14 +39,14 @@ def best(fit: NetFit, questions: Sequence[Net], offers: Sequence[Offer], count: 
     costs = np.array([offer.cost_s for offer in offers])
 
     def gains(covariance: Array, place: dict[Net, int]) -> Array:
-        asked = [len(place) + place[net] for net in questions]
-        found: Array = _gains(covariance, asked, [_rows(offer, place) for offer in offers], fit.scatter) / costs
+        targets = [len(place) + place[net] for net in questions]
+        found: Array = _gains(covariance, targets, [_observed(offer, place) for offer in offers], fit.scatter) / costs
         return found
 
     return _greedy(fit, questions, offers, count, gains)
 
 
-def widest(fit: NetFit, offers: Sequence[Offer], count: int) -> list[Offer]:
+def widest(fit: JointFit, offers: Sequence[Offer], count: int) -> list[Offer]:
     """The offers whose own energies are least certain, in joules, in order."""
     squares = np.array([_energy_j(fit, offer.net) ** 2 for offer in offers])
 
@@ -59,7 +59,7 @@ def widest(fit: NetFit, offers: Sequence[Offer], count: int) -> list[Offer]:
 
 
 def _greedy(
-    fit: NetFit,
+    fit: JointFit,
     questions: Sequence[Net],
     offers: Sequence[Offer],
     count: int,
@@ -72,42 +72,42 @@ def _greedy(
     place = {net: i for i, net in enumerate(nets)}
     chosen: list[int] = []
     with one_thread():
-        covariance = fit.posterior(nets)
+        covariance = fit.log_covariance(nets)
         while len(chosen) < min(count, len(offers)):
             gain = gains(covariance, place)
             gain[chosen] = -np.inf
             chosen.append(int(np.argmax(gain)))
-            covariance = _told(covariance, _rows(offers[chosen[-1]], place), fit.scatter)
+            covariance = _after_observing(covariance, _observed(offers[chosen[-1]], place), fit.scatter)
     return [offers[i] for i in chosen]
 
 
-def _energy_j(fit: NetFit, net: Net) -> float:
+def _energy_j(fit: JointFit, net: Net) -> float:
     found = fit.predict([kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net])
     return float(found.energy_j[0])
 
 
-def _rows(offer: Offer, place: dict[Net, int]) -> list[int]:
+def _observed(offer: Offer, place: dict[Net, int]) -> list[int]:
     """The rows an offer would observe: time, and energy where it is metered."""
     at = place[offer.net]
     return [at, len(place) + at] if offer.metered else [at]
 
 
-def _gains(covariance: Array, asked: Sequence[int], rows: Sequence[Sequence[int]], scatter: Array) -> Array:
+def _gains(covariance: Array, targets: Sequence[int], places: Sequence[Sequence[int]], scatter: Array) -> Array:
     """How much the rows of each offer, time and energy or time alone, take off the mean variance of what is asked."""
-    times, energies = [own[0] for own in rows], [own[-1] for own in rows]
-    by_time, by_energy = covariance[asked][:, times], covariance[asked][:, energies]
+    times, energies = [own[0] for own in places], [own[-1] for own in places]
+    by_time, by_energy = covariance[targets][:, times], covariance[targets][:, energies]
     time = covariance[times, times] + scatter[0, 0]
     energy, both = covariance[energies, energies] + scatter[1, 1], covariance[times, energies] + scatter[0, 1]
     alone = (by_time**2).sum(0) / time
     pair = (energy * by_time**2 - 2 * both * by_time * by_energy + time * by_energy**2).sum(0)
-    metered = [len(own) == 2 for own in rows]
-    found: Array = np.divide(pair, time * energy - both**2, out=alone, where=metered) / len(asked)
+    metered = [len(own) == 2 for own in places]
+    found: Array = np.divide(pair, time * energy - both**2, out=alone, where=metered) / len(targets)
     return found
 
 
-def _told(covariance: Array, rows: Sequence[int], scatter: Array) -> Array:
+def _after_observing(covariance: Array, places: Sequence[int], scatter: Array) -> Array:
     """The covariance after the rows have been observed."""
-    cross = covariance[:, rows]
-    inner = covariance[np.ix_(rows, rows)] + scatter[: len(rows), : len(rows)]
+    cross = covariance[:, places]
+    inner = covariance[np.ix_(places, places)] + scatter[: len(places), : len(places)]
     told: Array = covariance - cross @ np.linalg.solve(inner, cross.T)
     return told

@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from ampere_energy.cost_model.fitting import learn
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net, Observation, observation
-from ampere_energy.errors import CoverageError, RequestError
+from ampere_energy.errors import CoverageError
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import Measurement, Record, Whole, attempt_failed, joined, same_setting
-from ampere_energy.model.blocks import Block, in_mode
+from ampere_energy.measurement.records import Measurement, Record, attempt_failed, joined, same_setting
+from ampere_energy.measurement.workloads import Whole
+from ampere_energy.model.blocks import Block
 from ampere_energy.model.families.catalogue import FAMILIES
+from ampere_energy.model.kinds import in_mode
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Phase, Variant
@@ -44,7 +46,7 @@ def believed(records: Iterable[Record]) -> Iterator[Record]:
 def add(profile: Profile, blocks: Sequence[Block], record: Measurement) -> Profile:
     """The profile with one more measurement, of a whole model made of known kinds."""
     same_setting(record, profile.device, profile.meter)
-    found = seen(profile, net_of(joint(profile), blocks), record, long=True)
+    found = seen(profile, net_of(profile.joint, blocks), record, long=True)
     assert found is not None
     return taught(doubting(profile, record), [found], record.cost_s)
 
@@ -62,7 +64,7 @@ def caught_up(profile: Profile, log: str | Path) -> Profile:
 
 def unlearnt(profile: Profile, log: MeasurementLog | None) -> list[tuple[Net, Record]]:
     """What a log holds that a profile has not learnt, of its own kinds, device and meter."""
-    nets = joint(profile)
+    nets = profile.joint
     learnt = Counter(map(_figures, nets.observations))
     left: list[tuple[Net, Record]] = []
     for record in believed(log.read() if log else ()):
@@ -81,7 +83,7 @@ def _figures(seen: Observation) -> tuple[object, ...]:
     return seen.blocks, seen.time_s, seen.energy_j, seen.host_s, seen.wall_s
 
 
-def _known(profile: Profile, nets: NetFit, record: Record) -> Net | None:
+def _known(profile: Profile, nets: JointFit, record: Record) -> Net | None:
     """The network of a record as a profile sees it; None where it is of another device, or of kinds it lacks."""
     what, mode = record.workload, profile.training.mode
     of_meter = record.meter if isinstance(record, Measurement) else profile.meter
@@ -120,16 +122,7 @@ def doubting(profile: Profile, record: Record) -> Profile:
     return replace(profile, doubts=joined(profile.doubts, more))
 
 
-def joint(profile: Profile) -> NetFit:
-    """What a profile learnt of all its kinds jointly; the paper's method learns them singly."""
-    if profile.nets is None:
-        raise RequestError(
-            f"the profile of {profile.model} was made by the method {profile.method}", "profile with --method ampere"
-        )
-    return profile.nets
-
-
-def net_of(nets: NetFit, blocks: Sequence[Block]) -> Net:
+def net_of(nets: JointFit, blocks: Sequence[Block]) -> Net:
     """A model's blocks as the fit sees them."""
     places = [(nets.find(block.kind.id), block) for block in blocks]
     missing = [block.name for place, block in places if place is None]
@@ -140,7 +133,7 @@ def net_of(nets: NetFit, blocks: Sequence[Block]) -> Net:
 
 def taught(profile: Profile, more: Sequence[Observation], cost_s: float, iterations: int = STEPS) -> Profile:
     """The profile with more observations, which took some seconds; hyperparameters are learnt anew in some steps."""
-    nets = joint(profile)
+    nets = profile.joint
     again = learn(
         nets.subjects,
         [*nets.observations, *more],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import theilslopes
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net, observation
 from ampere_energy.measurement.records import Measurement, Record
 
@@ -69,7 +69,7 @@ def costs(records: Iterable[tuple[Net, Record]], waits: bool) -> dict[tuple[bool
     return {(whole, metered): cost(own, _USUAL_S[metered]) for (whole, metered), own in spent.items()}
 
 
-def steps_s(fit: NetFit, nets: Sequence[Net]) -> list[float]:
+def steps_s(fit: JointFit, nets: Sequence[Net]) -> list[float]:
     """Seconds of a step of each network, as far as is known."""
     found: dict[Net, float] = {}
     alike: dict[tuple[int, ...], list[Net]] = {}

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from ampere_energy.campaign.paper_acquisition import most_uncertain
 from ampere_energy.campaign.points import bounds, candidates
 from ampere_energy.campaign.rules import PRECISE, Request, Rules, Status
+from ampere_energy.cost_model.per_kind import KindFit, Quantity, learn
 from ampere_energy.measurement.records import Measurement, Record, pooled_error
-from ampere_energy.model.blocks import Kind, Point
+from ampere_energy.model.kinds import Kind, Point
 from ampere_energy.model.variants import Lesson, Variant
-from ampere_energy.profiles.profile import KindFit, Quantity, learn
 
 
 @dataclass
@@ -217,8 +217,8 @@ def _subtract(
             if block.name != "subject" and isinstance(block.kind, Kind):
                 fit = known[block.kind]
                 process, at = fit.process(quantity), fit.unit([block.point])
-                value -= float(process.mean(at))
-                variance += float(process.variance(at))
+                value -= float(process.mean(at)[0])
+                variance += float(process.variance(at)[0])
         values.append(value)
         variances.append(variance)
     return values, variances

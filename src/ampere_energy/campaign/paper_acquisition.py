@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ampere_energy.model.blocks import Point
-from ampere_energy.profiles.profile import KindFit, Quantity
+import numpy as np
+
+from ampere_energy.cost_model.per_kind import KindFit, Quantity
+from ampere_energy.model.kinds import Point
 
 
 def most_uncertain(
     fit: KindFit, points: Sequence[Point], taken: Collection[Point], guide: Quantity
 ) -> tuple[Point | None, float]:
     """The candidate of largest predictive variance not yet taken, and the largest standard deviation of all."""
-    deviations = fit.process(guide).variance(fit.unit(points)).sqrt().tolist()
+    deviations = np.sqrt(fit.process(guide).variance(fit.unit(points))).tolist()
     free = [(deviation, point) for deviation, point in zip(deviations, points, strict=True) if point not in taken]
     best = max(free, default=None, key=lambda pair: pair[0])
     return (best[1] if best else None), max(deviations)

@@ -7,8 +7,8 @@ import math
 import random
 
 from ampere_energy.cost_model.physical_mean import TILE_STEP
-from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.kinds import Point
+from ampere_energy.model.widths import Domain
 
 GRID_LIMIT = 2500
 EVERY = 4
@@ -21,7 +21,7 @@ def bounds(domain: Domain) -> list[Point]:
     return list(dict.fromkeys(itertools.product(*((r.high, r.low) for r in domain))))
 
 
-def across(domain: Domain) -> list[Point]:
+def opposite(domain: Domain) -> list[Point]:
     """Two points well inside the domain, opposite each other: where one has a small width, the other has a large."""
     places = (_ACROSS, _ACROSS[::-1])
     return [tuple(r[round(own[axis % 2] * (len(r) - 1))] for axis, r in enumerate(domain)) for own in places]
@@ -48,18 +48,18 @@ def every(domain: Domain) -> list[Point]:
     return list(itertools.product(*([r[i] for i in range(len(r))] for r in domain)))
 
 
-def drawn(domain: Domain, count: int, draw: random.Random) -> list[Point]:
+def random_points(domain: Domain, count: int, rng: random.Random) -> list[Point]:
     """Random points of a domain, each once, every fourth of them round; all where there are few."""
     if size(domain) <= count:
-        return draw.sample(every(domain), size(domain))
-    points = [anywhere(domain, draw) for _ in range(count)]
+        return rng.sample(every(domain), size(domain))
+    points = [anywhere(domain, rng) for _ in range(count)]
     points[EVERY - 1 :: EVERY] = [rounded(point, domain) for point in points[EVERY - 1 :: EVERY]]
     return list(dict.fromkeys(points))
 
 
-def anywhere(domain: Domain, draw: random.Random) -> Point:
+def anywhere(domain: Domain, rng: random.Random) -> Point:
     """A random point of a domain."""
-    return tuple(r[draw.randrange(len(r))] for r in domain)
+    return tuple(r[rng.randrange(len(r))] for r in domain)
 
 
 def rounded(point: Point, domain: Domain) -> Point:

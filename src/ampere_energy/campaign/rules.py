@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ampere_energy.cost_model.per_kind import Quantity
 from ampere_energy.errors import RequestError
-from ampere_energy.measurement.records import Workload
-from ampere_energy.profiles.profile import Quantity
+from ampere_energy.measurement.workloads import Workload
 
 _POINTS = 16
 PRECISE, PRECISE_IN_TIME = 0.05, 0.02
@@ -19,7 +19,7 @@ class Rule(StrEnum):
     """How the guided campaign chooses after its opening.
 
     By what teaches most about whole models; the single block of largest variance, as the paper does; single blocks by
-    chance; whole members by chance.
+    chance; whole networks by chance.
     """
 
     GUIDED = "guided"
@@ -46,7 +46,7 @@ class Rules:
             of the guided method for as many as a budget has room for.
         least: (paper) points every kind gets before the precision counts; two bounds cannot tell noise from shape.
         precision: stop (paper) a kind when its largest predictive standard deviation is under this share of the
-            mean profiled value, (guided) when the mean member's 90 % interval is within this share of its energy.
+            mean profiled value, (guided) when the mean network's 90 % interval is within this share of its energy.
             None for 5 %, or of the guided method for 2 % where there is a budget: what was given is used.
         guide: (paper) whose predictive variance chooses the next point; time is what the paper uses where live
             energy is not to be had.

@@ -1,4 +1,4 @@
-"""What a campaign is about: a family's kinds and members, as they are trained and as the fit sees them."""
+"""What a campaign is about: a family's kinds and networks, as they are trained and as the fit sees them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,16 @@ from functools import cached_property
 
 from ampere_energy.campaign.points import anywhere, rounded
 from ampere_energy.cost_model.observations import Net, Subject, subject
-from ampere_energy.measurement.records import Manner, Trained, Whole, Workload, manner, run_as
-from ampere_energy.model.blocks import AnyKind, ModelSpec, Point, in_mode
+from ampere_energy.measurement.workloads import Manner, Trained, Whole, Workload, manner, run_as
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import AnyKind, Point, in_mode
 from ampere_energy.model.source import ModelRef, fingerprint
 from ampere_energy.model.structures import Structure
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import (
-    Domain,
-    Phase,
-    Variant,
-    WidthRange,
-    alone,
-    block_domains,
-    block_points,
-    member,
-)
+from ampere_energy.model.variants import Phase, Variant, alone, block_domains, block_points, whole_network
+from ampere_energy.model.widths import Domain, WidthRange
 
-Member = tuple[int, Point]
+Widths = tuple[int, Point]
 """A model of a campaign: which of its structures, and the widths."""
 Key = tuple[Net, Manner]
 """What tells requests apart: a network as the fit sees it, and how it is measured."""
@@ -33,19 +26,19 @@ Key = tuple[Net, Manner]
 
 @dataclass(frozen=True)
 class Scope:
-    """A family of models, and how its members are measured.
+    """A family of models, and how its networks are measured.
 
     Attributes:
         spec: the parsed model, at its largest widths.
         ranges: the values to cover of each of the model's widths.
-        captures: blocks of eager steps are metered as captured graphs, which shows what the device takes alone.
-        ref: how to build whole members of a model that is no chain of recipes.
+        meters_graphs: blocks of eager steps are metered as CUDA graphs, which shows what the device takes alone.
+        ref: how to build whole networks of a model that is no chain of recipes.
         more: further structures of the same factory.
     """
 
     spec: ModelSpec
     ranges: Sequence[WidthRange]
-    captures: bool
+    meters_graphs: bool
     ref: ModelRef | None = None
     more: tuple[Structure, ...] = ()
 
@@ -85,22 +78,22 @@ class Scope:
         return tuple(_axes(structure) for structure in self.structures)
 
     @property
-    def largest(self) -> list[Member]:
+    def largest(self) -> list[Widths]:
         """Each structure at its largest widths."""
         return [(which, tuple(r.high for r in axes)) for which, axes in enumerate(self.axes)]
 
-    def drawn(self, draw: random.Random) -> Member:
-        """A member of the family by chance."""
-        which = draw.randrange(len(self.structures)) if self.more else 0
-        return which, anywhere(self.axes[which], draw)
+    def random_widths(self, rng: random.Random) -> Widths:
+        """A network of the family by chance."""
+        which = rng.randrange(len(self.structures)) if self.more else 0
+        return which, anywhere(self.axes[which], rng)
 
-    def even(self, own: Member) -> Member:
-        """The member at round widths below."""
+    def even(self, own: Widths) -> Widths:
+        """The network at round widths below."""
         which, widths = own
         return which, rounded(widths, self.axes[which])
 
-    def member(self, widths: Sequence[int], which: int = 0) -> Net:
-        """A member of the family as the fit sees it."""
+    def net_at(self, widths: Sequence[int], which: int = 0) -> Net:
+        """A network of the family as the fit sees it."""
         spec = self.structures[which].spec
         points = block_points(spec, widths)
         return tuple((self._places[b.kind], point) for b, point in zip(spec.blocks, points, strict=True))
@@ -110,11 +103,11 @@ class Scope:
         return {kind: place for place, kind in enumerate(self.kinds)}
 
     def whole(self, widths: tuple[int, ...], which: int = 0) -> Workload | None:
-        """A member of the family to be trained whole; None where nothing can build it."""
+        """A network of the family to be trained whole; None where nothing can build it."""
         structure = self.structures[which]
         if structure.ref is not None and (structure.ref.names or not structure.spec.chain):
             return replace(structure.ref, widths=widths) if structure.spec.widths else structure.ref
-        return member(structure.spec, widths) if structure.spec.chain else None
+        return whole_network(structure.spec, widths) if structure.spec.chain else None
 
     @cached_property
     def itself(self) -> Workload | None:
@@ -125,10 +118,10 @@ class Scope:
             return self.ref
         return alone(self.spec.recorded, ()) if self.spec.recorded is not None else None
 
-    def flops(self, own: Member) -> int:
-        """How much work a member is."""
+    def flops(self, own: Widths) -> int:
+        """How much work a network is."""
         which, widths = own
-        return sum(self.kinds[kind].flops(point) for kind, point in self.member(widths, which))
+        return sum(self.kinds[kind].flops(point) for kind, point in self.net_at(widths, which))
 
     def own(self, kind: AnyKind) -> list[Point]:
         """The points at which the model itself has blocks of a kind."""
@@ -137,11 +130,11 @@ class Scope:
 
     def block(self, kind: AnyKind, point: Point) -> Workload:
         """A block by itself, as it is measured."""
-        return self.captured(alone(kind, point))
+        return self.as_graph(alone(kind, point))
 
-    def captured(self, workload: Workload) -> Workload:
+    def as_graph(self, workload: Workload) -> Workload:
         """The network whose captured steps show what the device takes alone."""
-        return run_as(workload, Mode.GRAPH) if self.captures else workload
+        return run_as(workload, Mode.GRAPH) if self.meters_graphs else workload
 
     def key(self, workload: Trained, metered: bool) -> Key | None:
         """What a request and its record have in common; None where it is of none of the family's kinds."""
@@ -176,24 +169,24 @@ class Scope:
 
     def net(self, workload: Trained) -> Net | None:
         """A network that was measured, as the fit sees it; None where it is of none of the family's kinds."""
-        captured = self.captures and workload.training.mode is Mode.GRAPH
+        captured = self.meters_graphs and workload.training.mode is Mode.GRAPH
         asked = run_as(workload, self.spec.training.mode) if captured else workload
         if isinstance(asked, Whole):
             return self._known(asked)
         if self.itself is not None and _alike(asked, self.itself):
-            return self.member(())
+            return self.net_at(())
         if isinstance(asked, Variant):
             known = asked.phase is Phase.STEP and all(b.kind in self.domains for b in asked.blocks)
             return self.variant(asked) if known else None
         for which, structure in enumerate(self.structures):
             if structure.ref is not None and _alike(replace(asked, widths=structure.ref.widths), structure.ref):
                 if not structure.spec.widths and asked.widths == structure.ref.widths:
-                    return self.member((), which)
+                    return self.net_at((), which)
                 pairs = zip(asked.widths, structure.ref.widths, self.axes[which], strict=bool(structure.spec.widths))
                 if structure.spec.widths and all(
                     width == own or len(axis) > 1 for width, own, axis in pairs
                 ):  # else of another structure
-                    return self.member(asked.widths, which)
+                    return self.net_at(asked.widths, which)
         return None
 
     def variant(self, variant: Variant) -> Net:

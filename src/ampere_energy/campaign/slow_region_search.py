@@ -18,8 +18,8 @@ import numpy as np
 from ampere_energy.campaign.points import anywhere
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.slow_regions import Box, Slow
-from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.kinds import Point
+from ampere_energy.model.widths import Domain
 
 _SHARE = 0.0005
 """How much of a kind's widths may lie between a slow block and the next known one before it is worth a look."""
@@ -30,46 +30,46 @@ _TRIED = 400
 _LONG = (-2, -1, 0, 1, 2)
 """How long empty boxes are, as powers of two: a slow one was four widths by forty."""
 
-Look = tuple[int, Point]
+Searched = tuple[int, Point]
 """A block to time: its kind, by its place, and its widths."""
 
 
-def look(
-    slow: Slow, others: Set[Look], domains: Sequence[Domain], draw: random.Random, edges: bool = True
-) -> Look | None:
+def next_search(
+    slow: Slow, others: Set[Searched], domains: Sequence[Domain], rng: random.Random, edges: bool = True
+) -> Searched | None:
     """The block to time next; None where no kind is slow, or nothing is left to look at.
 
     Args:
         slow: which blocks are slow, and which are known to be or not.
         others: blocks that will not be looked at: those that could not be timed, or will be without a look.
         domains: the widths of every kind.
-        draw: for what is looked at by chance.
+        rng: for what is looked at by chance.
         edges: whether edges of known boxes come first, where some are worth a look.
     """
-    known = {*others, *((kind, point) for kind, told in slow.told.items() for point in told)}
+    known = {*others, *((kind, point) for kind, seen in slow.ratios.items() for point in seen)}
     if edges:
         faces = [face for kind in slow.boxes for face in _faces(slow, kind, domains[kind])]
         for face in sorted(faces, key=lambda face: -face.share):
             if face.share > _SHARE and (asked := (face.kind, face.cut(domains[face.kind]))) not in known:
                 return asked
-    found: list[tuple[float, Look]] = []
+    found: list[tuple[float, Searched]] = []
     for kind in sorted(slow.boxes):
         seen = {point for other, point in known if other == kind}
-        emptiest = _emptiest(slow, kind, seen, domains[kind], draw)
+        emptiest = _emptiest(slow, kind, seen, domains[kind], rng)
         found += [(size, (kind, point)) for size, point in emptiest[:1]]
     return max(found)[1] if found else None
 
 
-def afar(slow: Slow, kind: int, domain: Domain, draw: random.Random, count: int) -> list[Point]:
+def afar(slow: Slow, kind: int, domain: Domain, rng: random.Random, count: int) -> list[Point]:
     """Points of a slow kind that are far from all that is known of it, so many or fewer."""
-    return [point for _, point in _emptiest(slow, kind, slow.told[kind], domain, draw)[:count]]
+    return [point for _, point in _emptiest(slow, kind, slow.ratios[kind], domain, rng)[:count]]
 
 
 def _emptiest(
-    slow: Slow, kind: int, seen: Collection[Point], domain: Domain, draw: random.Random
+    slow: Slow, kind: int, seen: Collection[Point], domain: Domain, rng: random.Random
 ) -> list[tuple[float, Point]]:
     """Some points outside of known boxes, those in the largest empty boxes first."""
-    tried = dict.fromkeys(anywhere(domain, draw) for _ in range(_TRIED))
+    tried = dict.fromkeys(anywhere(domain, rng) for _ in range(_TRIED))
     usual = ~slow.at(kind, np.array(list(tried), dtype=float))
     new = [point for point in itertools.compress(tried, usual) if point not in seen]
     if not new:
@@ -112,7 +112,7 @@ class _Face:
 
 def _faces(slow: Slow, kind: int, domain: Domain) -> Iterator[_Face]:
     """The sides of a kind's slow boxes."""
-    points = np.array([p for p in slow.told[kind] if all(width in r for width, r in zip(p, domain, strict=True))])
+    points = np.array([p for p in slow.ratios[kind] if all(width in r for width, r in zip(p, domain, strict=True))])
     if not len(points):
         return
     places = (points - [r.low for r in domain]) // [r.step for r in domain]

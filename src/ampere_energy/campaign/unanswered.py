@@ -37,17 +37,17 @@ class Unanswered:
         self._places.pop(key, None)
 
 
-def answered(asked: Sequence[Key], looks: range, told: Iterable[Key]) -> set[int]:
+def answered(planned: Sequence[Key], searches: range, answers: Iterable[Key]) -> set[int]:
     """The places of requests that records answer.
 
     Args:
-        asked: the requests of a round.
-        looks: places whose requests are not fixed, so that any other record answers the next of them.
-        told: the records since the round began.
+        planned: the requests of a batch.
+        searches: places whose requests are not fixed, so that any other record answers the next of them.
+        answers: the records since the batch began.
     """
-    fixed, free = Unanswered(pair for pair in enumerate(asked) if pair[0] not in looks), list(looks)
+    fixed, free = Unanswered(pair for pair in enumerate(planned) if pair[0] not in searches), list(searches)
     places = []
-    for key in told:
+    for key in answers:
         place = fixed.answer(key)
         places.append(free.pop(0) if place is None and free else place)
     return {place for place in places if place is not None}

@@ -24,8 +24,8 @@ app = typer.Typer(
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer carries a click of its own and does not name this one
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         print(f"ampere {__version__}")
         raise typer.Exit
 

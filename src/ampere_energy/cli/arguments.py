@@ -17,7 +17,7 @@ from ampere_energy.units import Quantity
 if TYPE_CHECKING:
     from ampere_energy.model.source import InputSpec, ModelRef
     from ampere_energy.model.structures import Axis
-    from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.widths import WidthRange
     from ampere_energy.optimization.pruning.pruned import Budget
 
 
@@ -35,7 +35,7 @@ _LONGEST = 40
 
 
 def choice(options: Any, value: str, option: str) -> Any:
-    """The member of an enumeration that a word names."""
+    """The network of an enumeration that a word names."""
     try:
         return options(value)
     except ValueError:
@@ -98,7 +98,7 @@ def axis_of(text: str) -> Axis:
 
 def width_ranges(text: str) -> tuple[WidthRange, ...]:
     """What each width may be: `8:64:8,16:128,10` is 8 to 64 by steps of 8, any of 16 to 128, and 10."""
-    from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.widths import WidthRange
 
     parts = [part.split(":") for part in text.split(",")] if text else []
     if any(len(part) > 3 for part in parts):

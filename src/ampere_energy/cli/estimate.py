@@ -29,12 +29,12 @@ from ampere_energy.cli.options import (
 )
 from ampere_energy.cli.output import err, say, show
 from ampere_energy.cli.requests import chosen_from, ref_of, remedy, spec_for, spec_of
-from ampere_energy.cli.settings import as_profiled, given
+from ampere_energy.cli.settings import given
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.profiles.collection import existing_path, is_bundle, load_profile, log_of, profile_held
 
 if TYPE_CHECKING:
-    from ampere_energy.campaign.run import Refined
+    from ampere_energy.campaign.refine import Refined
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
 
@@ -76,6 +76,7 @@ def estimate(
 
     start(ref.source)  # while the rest is imported
     from ampere_energy.estimation.another_batch import bridged
+    from ampere_energy.estimation.answer import as_profiled, usable
     from ampere_energy.estimation.estimate import estimate as predict
     from ampere_energy.estimation.nearest import read_there
     from ampere_energy.reporting.as_json import estimate_json
@@ -102,12 +103,7 @@ def estimate(
                 spec.training == learnt.training or bridged(spec.training, learnt.training), approximate
             )
         raise CoverageError(error.what, what_to_do) from error
-    if result.energy_j <= 0:
-        raise CoverageError(*result.doubts[0].split("; ", 1))
-    if chosen is not None:
-        from ampere_energy.estimation.another_card import elsewhere
-
-        result = elsewhere(result)
+    result = usable(result, another_card=learnt.bundled)
     if not learnt.complete:
         say("the profile is partial: finish it by ampere profile with --resume, and estimates will be better")
     refined = None
@@ -131,7 +127,7 @@ def _rougher(bridges: bool, tried: bool) -> str:
 def _refined(ref: ModelRef, spec: ModelSpec, profile: str, target: float, wait: bool) -> Refined:
     """What measuring this model's interval hangs on gave; the profile saved, and its measurements logged."""
     from ampere_energy.campaign.additions import caught_up
-    from ampere_energy.campaign.run import refine
+    from ampere_energy.campaign.refine import refine
     from ampere_energy.measurement.devices import reopen
     from ampere_energy.model.reading import stop
     from ampere_energy.units import percent

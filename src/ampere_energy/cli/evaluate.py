@@ -1,4 +1,4 @@
-"""`ampere evaluate`: unseen members of a family, or models of a factory, predicted and measured, now or as recorded."""
+"""`ampere evaluate`: unseen networks of a family or a factory, predicted and measured, now or as recorded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ampere_energy.cli.options import (
 )
 from ampere_energy.cli.output import err, say, show, write
 from ampere_energy.cli.requests import axes_of, busy_words, can_run, covering_command, device_of, ref_of
-from ampere_energy.cli.settings import agreeing, given
+from ampere_energy.cli.settings import given
 from ampere_energy.errors import CoverageError, FileError, RequestError
 from ampere_energy.profiles.collection import load_profile
 
@@ -54,10 +54,10 @@ def evaluate(
     ],
     profile: Annotated[str, typer.Option("--profile", help="A profile's name or file, to be tried here.")] = "",
     recorded: Annotated[Path | None, typer.Option(help="Score what was recorded in this folder; no hardware.")] = None,
-    record: Annotated[Path | None, typer.Option(help="Profile, measure members, and keep all logs here.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Profile, measure networks, and keep all logs here.")] = None,
     models: Annotated[
         int,
-        typer.Option(parser=counted("--models", high=10_000), metavar="N", help="How many unseen members to measure."),
+        typer.Option(parser=counted("--models", high=10_000), metavar="N", help="How many unseen networks to measure."),
     ] = 20,
     seed: Seed = 0,
     input: Input = None,
@@ -81,7 +81,7 @@ def evaluate(
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predicts unseen members of a family, or models of a factory, measures them, and compares AMPERE with others."""
+    """Predicts unseen networks of a family, or models of a factory, measures them, and compares AMPERE with others."""
     if sum(given is not None for given in (profile or None, recorded, record)) != 1:
         raise RequestError("evaluate needs one of --profile, --recorded and --record", "give one of them")
     axes = axes_of(family_name, vary or (), width_step=width_step)
@@ -92,7 +92,7 @@ def evaluate(
         )
     if ":" in family_name and not axes:
         raise RequestError(
-            f"{family_name} has no members to draw",
+            f"{family_name} has no networks to draw",
             "give values of its arguments, as --vary width=16:64:8 --vary depth=2:6, or a family; see ampere models",
         )
     seconds(budget)
@@ -103,15 +103,17 @@ def evaluate(
         from ampere_energy.measurement.log import MeasurementLog
 
         can_run(device, wanted.usual)
-        asked = _asked(family_name, wanted.usual, models, seed, input, width_step, budget)
+        experiment = _experiment(family_name, wanted.usual, models, seed, input, width_step, budget)
         with MeasurementLog(record / "campaign.jsonl").held(wait):
-            sets = _recorded_now(asked, record, parts, level, device, meter, watts_per_core, threads)
+            sets = _recorded_now(experiment, record, parts, level, device, meter, watts_per_core, threads)
     else:
+        from ampere_energy.estimation.answer import agreeing
+
         learnt = load_profile(profile)
         agreeing(learnt, wanted)
         whole = ref_of(family_name, input or _usual_input(family_name, learnt), "", learnt.training)
         try:
-            drawn = _drawn(whole, axes, learnt, models, seed, width_step)
+            drawn = _networks(whole, axes, learnt, models, seed, width_step)
             sets = [_tried(*drawn, learnt, level)]
         except CoverageError as error:
             raise CoverageError(error.what, f"run {covering_command(whole, axes, learnt, profile)}") from error
@@ -149,16 +151,16 @@ def _recorded(family_name: str, folder: Path, level: float) -> list[Trials]:
     return found
 
 
-def _asked(
+def _experiment(
     family_name: str, training: Training, models: int, seed: int, input: list[str] | None, width_step: int, budget: str
 ) -> Experiment:
     """The experiment to record."""
-    from ampere_energy.evaluation.experiment import drawn
+    from ampere_energy.evaluation.experiment import random_experiment
     from ampere_energy.model.families.catalogue import family as find_family
 
     ref_of(family_name, input, "", training)  # which refuses a bad input before anything is opened
     shape = numbers(input[0], "--input") if input else find_family(family_name).input
-    return drawn(
+    return random_experiment(
         family_name,
         shape,
         replace(training, batch=shape[0]),
@@ -170,7 +172,7 @@ def _asked(
 
 
 def _recorded_now(
-    asked: Experiment,
+    experiment: Experiment,
     folder: Path,
     parts: str,
     level: float,
@@ -189,13 +191,13 @@ def _recorded_now(
         say(busy)
     with device_of(device, meter, watts_per_core, threads) as opened, err.status("starting the device") as status:
 
-        def observe(part: Part, told: Any) -> None:
-            line = told if isinstance(told, str) else f"{told.measurements} measured in {told.spent_s:.0f} s"
+        def observe(part: Part, said: Any) -> None:
+            line = said if isinstance(said, str) else f"{said.measurements} measured in {said.spent_s:.0f} s"
             status.update(f"{part}: {line}")
-            if not err.is_terminal and isinstance(told, str):
+            if not err.is_terminal and isinstance(said, str):
                 say(f"{part}: {line}")
 
-        record(asked, folder, opened, parts=wanted, started_s=STARTED_S, observe=observe)
+        record(experiment, folder, opened, parts=wanted, started_s=STARTED_S, observe=observe)
     return rescore(load(folder), level=level)
 
 
@@ -208,10 +210,10 @@ def _usual_input(family_name: str, learnt: Profile) -> list[str]:
     return [",".join(map(str, (learnt.training.batch, *find_family(family_name).input[1:])))]
 
 
-def _drawn(
+def _networks(
     whole: ModelRef, axes: Sequence[Axis], learnt: Profile, models: int, seed: int, width_step: int
 ) -> tuple[list[ModelRef], list[ModelSpec] | None]:
-    """Random members of a family, or of a factory over values of its arguments with their blocks, each once."""
+    """Random networks of a family, or of a factory over values of its arguments with their blocks, each once."""
     from ampere_energy.model.families.catalogue import FAMILIES
     from ampere_energy.optimization.search.space import space_of
 
@@ -224,15 +226,15 @@ def _drawn(
     return members, [space.spec(member) for member in members]
 
 
-def _tried(members: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learnt: Profile, level: float) -> Trials:
-    """A profile tried on members that are measured now."""
+def _tried(networks: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learnt: Profile, level: float) -> Trials:
+    """A profile tried on networks that are measured now."""
     from ampere_energy.evaluation.evaluate import evaluate as run
     from ampere_energy.measurement.devices import reopen
     from ampere_energy.model.reading import stop
 
     if busy := busy_words(learnt.device.name):
         say(busy)
-    count = len(members)
+    count = len(networks)
     stop()  # what trains now wants the memory
     with contextlib.closing(reopen(learnt.device, learnt.meter)) as device, err.status(f"measuring {count}") as status:
 
@@ -241,4 +243,4 @@ def _tried(members: Sequence[ModelRef], specs: Sequence[ModelSpec] | None, learn
             if not err.is_terminal:
                 say(f"measured {done} of {2 * count}")
 
-        return run(members, learnt, device, specs=specs, level=level, observe=observe)
+        return run(networks, learnt, device, specs=specs, level=level, observe=observe)

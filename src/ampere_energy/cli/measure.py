@@ -30,7 +30,7 @@ from ampere_energy.cli.options import (
 )
 from ampere_energy.cli.output import err, say, show
 from ampere_energy.cli.requests import busy_words, device_of, ref_of, remedy, spec_for
-from ampere_energy.cli.settings import as_profiled, given
+from ampere_energy.cli.settings import given
 from ampere_energy.errors import CoverageError, DeviceError, RequestError
 from ampere_energy.profiles.collection import existing_path, load_profile, log_of, profile_held
 
@@ -67,14 +67,17 @@ def measure(
     asked = given(optimizer, mode, precision, channels_last, accumulate, **flags)
     ref = ref_of(model, input, widths, asked.usual, step)
     from ampere_energy.measurement.devices import threads_of
-    from ampere_energy.measurement.records import REPORT, content
+    from ampere_energy.measurement.procedures import REPORT
     from ampere_energy.measurement.retries import measured
+    from ampere_energy.measurement.workloads import content
     from ampere_energy.reporting.as_json import measurement_json
     from ampere_energy.reporting.tables import measurement_table
 
     with profile_held(add_to, wait):
         taught = load_profile(add_to) if add_to else None
         if taught is not None:
+            from ampere_energy.estimation.answer import as_profiled
+
             ref = as_profiled(ref, taught, bool(input), asked)
         spec = _recognised(ref, taught, add_to) if taught is not None else None
         if taught is not None and threads is None:

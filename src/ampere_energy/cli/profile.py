@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
     from ampere_energy.model.structures import Axis, Structure
-    from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.widths import WidthRange
 
 _USELESS = 0.3
 """A profile whose own measurements are so far off their predictions tells little."""
@@ -85,7 +85,7 @@ def profile(
     ] = None,
     target: Annotated[
         str,
-        typer.Option(help="Stop when members' 90 % intervals are this narrow [default: 5%, with --budget 2%]."),
+        typer.Option(help="Stop when networks' 90 % intervals are this narrow [default: 5%, with --budget 2%]."),
     ] = "",
     rule: Annotated[str, typer.Option(help="What to measure next: guided, variance, random or members.")] = "guided",
     guide: Annotated[str, typer.Option(help="Of --method paper: whose variance guides, energy or time.")] = "energy",
@@ -115,7 +115,7 @@ def profile(
     start(ref.source)  # while the rest is imported
     from ampere_energy.campaign.rules import PRECISE, Rule, Rules, Status
     from ampere_energy.campaign.run import profile as run_campaign
-    from ampere_energy.profiles.profile import Quantity
+    from ampere_energy.cost_model.per_kind import Quantity
     from ampere_energy.reporting.as_json import profile_json
     from ampere_energy.reporting.progress import CampaignDisplay
     from ampere_energy.reporting.tables import median_error, profile_table
@@ -183,7 +183,8 @@ def profile(
         say("the budget was not needed: intervals are within --target, or --points were measured")
     if learnt.complete and reached and reached[-1] > (rules.precision or PRECISE):
         say(
-            f"members' 90 % intervals reach {100 * reached[-1]:.0f} % either way, more than --target {target or '5%'}; "
+            f"networks' 90 % intervals reach {100 * reached[-1]:.0f} % either way, "
+            f"more than --target {target or '5%'}; "
             "give more --budget or --points, or measure while nothing else runs"
         )
     if skipped:
@@ -207,7 +208,7 @@ def _structures(ref: ModelRef, axes: Sequence[Axis]) -> list[Structure]:
 def _scope(ref: ModelRef, spec: ModelSpec, step: int, vary: bool) -> tuple[ModelSpec, list[WidthRange]]:
     """The model with the widths to cover: a family's range up to the model's own, or the model as it is."""
     from ampere_energy.model.families.catalogue import FAMILIES
-    from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.widths import WidthRange
 
     known = FAMILIES.get(ref.source)
     if known:

@@ -40,7 +40,7 @@ from ampere_energy.cli.requests import (
     prunable_of,
     ref_of,
 )
-from ampere_energy.cli.settings import as_profiled, given, mending
+from ampere_energy.cli.settings import given, mending
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.profiles.collection import existing_path, is_bundle, load_profile, log_of, profile_held
 
@@ -126,10 +126,12 @@ def prune(
             prunable_of(ref, 1)  # what no profile could change is said instead
             raise
         ref, learnt = chosen.ref, chosen.profile
-        own = (chosen.about.family, chosen.about.widths)
+        own = (chosen.entry.family, chosen.entry.widths)
         same = [name for name, about in entries(profile).items() if (about.family, about.widths) == own]
         others += [load_bundled(profile, name) for name in same if name != chosen.name]
     else:
+        from ampere_energy.estimation.answer import as_profiled
+
         learnt = load_profile(profile)  # refuses a bundle, which cannot be refined
         ref = as_profiled(ref, learnt, bool(input), asked)
     if refine and (device or guide == "flops"):
@@ -143,7 +145,7 @@ def prune(
             "verify on such a device, or profile this one",
         )
     from ampere_energy.measurement.devices import reopen
-    from ampere_energy.model.source import find
+    from ampere_energy.model.load import find
     from ampere_energy.optimization.pruning.channels import channels_of
     from ampere_energy.optimization.pruning.prune import favourable
     from ampere_energy.optimization.pruning.prune import prune as run
@@ -205,7 +207,8 @@ def _pruned_and_taught(
     """The model pruned with the device at hand; what the profile learnt on the way is saved, and logged."""
     from ampere_energy.campaign.additions import caught_up
     from ampere_energy.measurement.devices import reopen
-    from ampere_energy.measurement.records import Measurement, content
+    from ampere_energy.measurement.records import Measurement
+    from ampere_energy.measurement.workloads import content
     from ampere_energy.model.source import ModelRef
     from ampere_energy.optimization.pruning.refine import refined
 

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 
 from ampere_energy.cli.arguments import arguments_of, axis_of, inputs_of, inputs_text
 from ampere_energy.cli.output import err, say
-from ampere_energy.cli.settings import Given, mending
-from ampere_energy.errors import AmpereError, CoverageError, RequestError
-from ampere_energy.model.training import Mode
+from ampere_energy.cli.settings import mending
+from ampere_energy.errors import AmpereError, RequestError
 from ampere_energy.profiles.collection import new_name
 
 if TYPE_CHECKING:
+    from ampere_energy.cost_model.known_kinds import KnownKind
     from ampere_energy.estimation.bundle_choice import Choice
-    from ampere_energy.estimation.coverage import Known
     from ampere_energy.measurement.devices import Device
     from ampere_energy.model.blocks import ModelSpec
     from ampere_energy.model.source import ModelRef
     from ampere_energy.model.structures import Axis
-    from ampere_energy.model.training import Training
-    from ampere_energy.model.variants import WidthRange
+    from ampere_energy.model.training import GivenSettings, Training
+    from ampere_energy.model.widths import WidthRange
     from ampere_energy.profiles.profile import Profile
 
 
@@ -73,9 +72,7 @@ def spec_of(ref: ModelRef) -> ModelSpec:
 
 def spec_for(ref: ModelRef, learnt: Profile) -> ModelSpec:
     """The model's blocks, by its groups of channels where the profile was made of it so, with `--prunable`."""
-    from ampere_energy.estimation.coverage import known_kinds
-
-    known, spec = {kind.id for kind in known_kinds(learnt)}, spec_of(ref)
+    known, spec = {kind.id for kind in learnt.cost_model.known_kinds()}, spec_of(ref)
     if ref.source != learnt.model or all(block.kind.id in known for block in spec.blocks):
         return spec
     try:
@@ -94,42 +91,15 @@ def prunable_of(ref: ModelRef, step: int) -> tuple[ModelRef, ModelSpec, list[Wid
     return found.ref, found.spec, list(found.ranges)
 
 
-def chosen_from(bundle: str, ref: ModelRef, input_given: bool, asked: Given, approximate: bool = False) -> Choice:
-    """The profile of a bundle that covers a model, in any settings that agree with those given; says which."""
-    from ampere_energy.estimation.bundle_choice import choose
-    from ampere_energy.profiles.bundles.catalogue import entries
+def chosen_from(
+    bundle: str, ref: ModelRef, input_given: bool, given: GivenSettings, approximate: bool = False
+) -> Choice:
+    """The profile of a bundle that answers for a model; says which."""
+    from ampere_energy.estimation.answer import of_bundle
 
-    there = [about.training for about in entries(bundle).values()]
-    alike = dict.fromkeys(asked.over(replace(one, batch=1, mode=Mode.EAGER)) for one in there if asked.agrees(one))
-    ways = sorted(alike, key=lambda training: training != asked.usual) or [asked.usual]
-    mode_given, error = "mode" in asked.settings, None
-    for rough in dict.fromkeys((approximate and len(ways) == 1, approximate)):
-        for training in ways:
-            tried = replace(ref, training=replace(training, batch=ref.training.batch))
-            try:
-                chosen = choose(
-                    bundle, tried, spec_of, input_given=input_given, mode_given=mode_given, approximate=rough
-                )
-            except CoverageError as failed:
-                error = error or failed
-                continue
-            say(f"profile {chosen.name} of {bundle}: {chosen.about}")
-            return chosen
-    assert error is not None
-    raise CoverageError(error.what + _unlike(asked, there), error.remedy, near=error.near) from error
-
-
-def _unlike(asked: Given, there: Sequence[Training]) -> str:
-    """Which settings no profile of a bundle has, beside what they have."""
-    from ampere_energy.estimation.coverage import option
-
-    found = []
-    for name, wanted in asked.settings.items():
-        options = sorted({option(name, one) for one in there})
-        if option(name, asked.usual) not in options:
-            spelt = option(name, asked.usual) if isinstance(wanted, bool) else wanted
-            found.append(f"with {' or '.join(options)}, you asked for {spelt}")
-    return f": its profiles were made {'; '.join(found)}" if found else ""
+    chosen = of_bundle(bundle, ref, spec_of, given, input_given=input_given, approximate=approximate)
+    say(f"profile {chosen.name} of {bundle}: {chosen.entry}")
+    return chosen
 
 
 def device_of(name: str, meter: str, watts_per_core: float | None, threads: int | None) -> contextlib.closing[Device]:
@@ -168,14 +138,12 @@ def can_run(device: str, training: Training) -> None:
 
 def remedy(ref: ModelRef, spec: ModelSpec, learnt: Profile, profile: str, more: Sequence[str] = ()) -> str:
     """What to do about a model that a profile of one's own does not cover: never what would change nothing."""
-    from ampere_energy.estimation.coverage import known_kinds
-
     if spec.training != learnt.training:
         options = mending(ref, spec.training, learnt.training)
         return f"{f'give {options}, or ' if options else ''}run {profile_command(ref, learnt, profile, more)}"
     if changes := _changing(ref, spec):
         return f"{changes}, so no profile can know it: let the factory give the same model and inputs every time"
-    known = {kind.id: kind for kind in known_kinds(learnt)}
+    known = {kind.id: kind for kind in learnt.cost_model.known_kinds()}
     command = profile_command(ref, learnt, profile, more or _varying(ref, spec, known.values()))
     if ref.source == learnt.model and not more and any(block.kind.id not in known for block in spec.blocks):
         return f"the model or its input is not what was profiled: to profile it as it is now, run {command}"
@@ -198,7 +166,7 @@ def _changing(ref: ModelRef, spec: ModelSpec) -> str:
     return f"{ref.source} differs from call to call (block {name}: {how})"
 
 
-def _varying(ref: ModelRef, spec: ModelSpec, known: Iterable[Known]) -> list[str]:
+def _varying(ref: ModelRef, spec: ModelSpec, known: Iterable[KnownKind]) -> list[str]:
     """`--vary` where a factory's profile knew narrower widths, which the next one should know as well."""
     from ampere_energy.model.families.catalogue import FAMILIES
 
@@ -224,7 +192,7 @@ def profile_command(ref: ModelRef, learnt: Profile, profile: str, more: Sequence
     words += ["--channels-last"] if training.channels_last else []
     words += ["--accumulate", str(training.accumulate)] if training.accumulate > 1 else []
     flags = (("--clip-gradients", training.clip_gradients), ("--scheduler", training.scheduler))
-    words += [flag for flag, asked in (*flags, ("--sync-each-step", training.sync_each_step)) if asked]
+    words += [flag for flag, wanted in (*flags, ("--sync-each-step", training.sync_each_step)) if wanted]
     words += ["--step", ref.step] if ref.step else []
     if learnt.meter.name == "cputime":
         words += ["--watts-per-core", settings["watts per core"]]

@@ -1,4 +1,4 @@
-"""`ampere search`: members of a family, or models of a factory, that are good, cheap and quick."""
+"""`ampere search`: networks of a family, or models of a factory, that are good, cheap and quick."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ampere_energy.cli.options import (
 )
 from ampere_energy.cli.output import aside, err, say, show, write
 from ampere_energy.cli.requests import SAME_CARD, axes_of, chosen_from, covering_command, ref_of
-from ampere_energy.cli.settings import agreeing, as_profiled, given
+from ampere_energy.cli.settings import given
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.profiles.collection import is_bundle, load_profile
 
@@ -59,7 +59,7 @@ def search(
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option(parser=counted("--trials", high=10**6), metavar="N", help="How many members to try.")
+        int, typer.Option(parser=counted("--trials", high=10**6), metavar="N", help="How many networks to try.")
     ] = 2000,
     seed: Seed = 0,
     storage: Annotated[str, typer.Option(help="Keep the study, and go on with it: sqlite:///search.db.")] = "",
@@ -82,7 +82,7 @@ def search(
     plot: Annotated[Path | None, typer.Option(help="Draw the front as an SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Looks for members of a family, or models of a factory, that are good, cheap and quick, by estimates.
+    """Looks for networks of a family, or models of a factory, that are good, cheap and quick, by estimates.
 
     Nothing is trained or measured.
     """
@@ -94,8 +94,12 @@ def search(
     if gradient and (allowed is None) == (at_least is None):
         raise RequestError("--gradient needs one limit", "give --budget 1.2J or --at-least 1e6")
     if gradient and (storage or plot):
-        raise RequestError("--gradient with --storage or --plot", "it finds one member without a study: leave them out")
-    from ampere_energy.model.source import find, spelt
+        raise RequestError(
+            "--gradient with --storage or --plot", "it finds one network without a study: leave them out"
+        )
+    from ampere_energy.estimation.answer import agreeing, as_profiled
+    from ampere_energy.model.load import find
+    from ampere_energy.model.source import spelt
     from ampere_energy.optimization.search.descend import descend
     from ampere_energy.optimization.search.search import PROXIES
     from ampere_energy.optimization.search.search import search as run
@@ -141,7 +145,7 @@ def search(
             lambda: descent_table(ended, space, objective),
         )
         return
-    with counting(err, "members tried") as observe, aside():
+    with counting(err, "networks tried") as observe, aside():
         found = run(
             space,
             score,
@@ -153,7 +157,7 @@ def search(
             observe=lambda done: observe(done, trials),
         )
     if not found.front:
-        raise RequestError(f"{objective} gave no number for any of {trials} members", "call it by itself to see why")
+        raise RequestError(f"{objective} gave no number for any of {trials} networks", "call it by itself to see why")
     if plot is not None:
         write(plot, found_plot(found))
     show(as_json, lambda: found_json(found), lambda: found_table(found))

@@ -1,4 +1,4 @@
-"""Learning a `NetFit` from observations: physical means first, then the residuals' hyperparameters by evidence.
+"""Learning a `JointFit` from observations: physical means first, then the residuals' hyperparameters by evidence.
 
 The hyperparameters maximise the marginal likelihood of all rows together plus log-normal priors, with the exact
 gradient ½ tr((K⁻¹ − ααᵀ) ∂K/∂θ), from where the last fit stood or from the priors' medians.
@@ -6,10 +6,8 @@ gradient ½ tr((K⁻¹ − ααᵀ) ∂K/∂θ), from where the last fit stood o
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +16,9 @@ from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from ampere_energy.cost_model.gaussian_process import LogNormal
 from ampere_energy.cost_model.host_overhead import learn_host
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.hyperparameters import Hypers, Unknowns, own_coupling
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.kernels import (
     POWER,
     SWITCHED,
@@ -32,41 +30,20 @@ from ampere_energy.cost_model.kernels import (
     correlation,
     with_switches,
 )
-from ampere_energy.cost_model.linearisation import CONTEXT_OWN, CONTEXT_TIME, Mode, Rows, Unshared, scatter_of
-from ampere_energy.cost_model.observations import Net, Observation, Subject, works_of
-from ampere_energy.cost_model.outliers import NOTHING, discounted, telling
-from ampere_energy.cost_model.physical_mean import Array, Mean, fit_mean
+from ampere_energy.cost_model.linearisation import LogObservations, Mode
+from ampere_energy.cost_model.mean_fitting import means
+from ampere_energy.cost_model.observations import Observation, Subject
+from ampere_energy.cost_model.outliers import NOTHING, believable, discounted
+from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.slow_regions import slow_blocks
 from ampere_energy.cost_model.threads import one_thread
-from ampere_energy.model.blocks import Point
 
-NOISE = (LogNormal(0.003, 1.0), LogNormal(0.005, 1.0))
-"""Priors of how repeats differ beyond what each measurement states of itself: time, energy."""
-CARRIED = LogNormal(0.3, 1.0)
-"""Prior of how much of the noise of time the energy of the same measurement has."""
-TOGETHER = LogNormal(CONTEXT_TIME, 1.0)
-"""Prior of what company costs all networks alike: next to nothing on a card …"""
-TOGETHER_CACHED = LogNormal(0.12, 0.7)
-"""… and a tenth or two on a processor, whose caches hold a block that is trained alone and not a whole model."""
-STEADIER = LogNormal(0.5, 0.5)
-"""Prior of how much less a longer measurement scatters."""
-_FOLLOWS = 0.1
-"""Prior standard deviation of how power goes with the residual of time."""
-_REARRANGED = 0.1
-"""How much wider the context of networks is whose data the compiler may lay out otherwise than their blocks'.
-
-ResNet-18 costs a third less than its blocks where they were compiled in the wrong layout, and 3 % more than in the
-right one, as measured; which of the two Inductor takes for a whole is a rule of its own (`data/h200-whole`).
-"""
 _ITERATIONS = 60
 _ROUNDS = 2
 _SAME = 0.05
 """Shares of sums that change by less are not worth climbing again for."""
 _TIMINGS = 800
 """The most timings that hyperparameters are learnt from: the work grows with their cube."""
-_LEAN = 0.3
-_BASE = 0.8
-"""The largest part of the shortest step that may be base."""
 
 
 def learn(
@@ -75,10 +52,10 @@ def learn(
     *,
     idle_w: float | None = None,
     cached: bool = False,
-    before: NetFit | None = None,
+    before: JointFit | None = None,
     iterations: int = _ITERATIONS,
     timings: int = _TIMINGS,
-) -> NetFit:
+) -> JointFit:
     """Fits everything to the observations.
 
     Args:
@@ -93,20 +70,20 @@ def learn(
     time, energy = means(subjects, observations)
     observations = discounted(observations, time)
     if any(NOTHING in (o.time_error, o.energy_error) for o in observations):
-        time, energy = means(subjects, telling(observations))
+        time, energy = means(subjects, believable(observations))
     slow = slow_blocks(subjects, observations, time)
-    rows = Rows(subjects, _telling(observations, timings), time, energy, slow)
-    unknown = Unknowns(subjects, own_context(subjects, observations), TOGETHER_CACHED if cached else TOGETHER)
+    observed = LogObservations(subjects, _subsample(observations, timings), time, energy, slow)
+    unknown = Unknowns(subjects, own_coupling(subjects, observations), cached)
     theta = unknown.pack(before) if before is not None else unknown.medians
-    shares = np.zeros((len(rows.net), len(rows.atoms)))
+    shares = np.zeros((len(observed.net), len(observed.atoms)))
     with one_thread():
         for _ in range(_ROUNDS if iterations else 0):
-            evidence = Evidence(unknown, rows, theta)
+            evidence = Evidence(unknown, observed, theta)
             if np.abs(evidence.shares - shares).max() < _SAME:
                 break
             theta, shares = evidence.climb(theta, iterations), evidence.shares
     found = unknown.unpack(theta)
-    return NetFit(
+    return JointFit(
         tuple(subjects),
         tuple(observations),
         time,
@@ -124,7 +101,7 @@ def learn(
     )
 
 
-def _telling(observations: Sequence[Observation], most: int) -> list[Observation]:
+def _subsample(observations: Sequence[Observation], most: int) -> list[Observation]:
     """What the hyperparameters are learnt from: all, but of very many timings of blocks some."""
     timings = [i for i, o in enumerate(observations) if o.energy_j is None and len(o.blocks) == 1]
     if len(timings) <= most:
@@ -133,160 +110,30 @@ def _telling(observations: Sequence[Observation], most: int) -> list[Observation
     return [o for i, o in enumerate(observations) if i not in left_out]
 
 
-def own_context(subjects: Sequence[Subject], observations: Sequence[Observation]) -> tuple[LogNormal, LogNormal]:
-    """Priors of how networks differ in what company costs them, in time and in power.
-
-    In time they differ more, the more of it may be rearranged.
-    """
-    alone = [(o.time_s, subjects[o.blocks[0][0]].rearranged) for o in observations if len(o.blocks) == 1]
-    total_s = sum(time_s for time_s, _ in alone)
-    share = sum(time_s for time_s, moved in alone if moved) / total_s if alone else 0.0
-    return LogNormal(CONTEXT_OWN[0] + _REARRANGED * share, 1.0), LogNormal(CONTEXT_OWN[1], 1.0)
-
-
-def means(subjects: Sequence[Subject], observations: Sequence[Observation]) -> tuple[Mean, Mean]:
-    """The physical means of time and of energy.
-
-    Energy's is fitted to each measured power × the *mean's* time, not to the energy itself: the roughness of time
-    would otherwise bend it where few networks are metered. Where very few are, it leans on the time: as if a third of
-    one more network of each kind had been metered, spread over all widths seen, at the kind's mean power. What a step
-    pays once is mostly waiting: the base of energy is that of time at the least power seen, since a few metered
-    networks of several blocks tell it too badly.
-    """
-    domains, squares = [s.domain for s in subjects], [s.squares for s in subjects]
-    times = np.array([o.time_s for o in observations])
-    time = _with_base(partial(fit_mean, domains, [o.blocks for o in observations], times, squares=squares), times)
-    metered = [(o, o.energy_j) for o in observations if o.energy_j is not None]
-    powers = [(o.blocks, energy_j / o.time_s) for o, energy_j in metered]
-    nets = [net for net, _ in powers]
-    values = [power * _total(time, net) for net, power in powers]
-    weights = [1.0] * len(nets)
-    for kind in range(len(subjects)):
-        usual = _usual_power(time, powers, kind)
-        seen = dict.fromkeys(block for o in observations for block in o.blocks if block[0] == kind)
-        nets += [(block,) for block in seen]
-        values += [usual * _total(time, [block]) for block in seen]
-        weights += [_LEAN / len(seen)] * len(seen)
-    base_j = time.base * min((power for _, power in powers), default=0.0)
-    return time, fit_mean(domains, nets, np.array(values), np.array(weights), time, squares, base_j)
-
-
-def _with_base(fit: Callable[..., Mean], times: Array) -> Mean:
-    """The mean of time, whose base leaves some of every step to its blocks.
-
-    Else the smallest kind might be all base: its own roughness, nobody's then, would be taken for noise of every
-    measurement.
-    """
-    free, most = fit(), _BASE * float(times.min())
-    return free if free.base <= most else fit(base=most)
-
-
-def _usual_power(time: Mean, powers: Sequence[tuple[Net, float]], kind: int) -> float:
-    """A kind's power: of networks, the more the larger its share of their time; a little of all others too."""
-    own = [_total(time, [block for block in net if block[0] == kind], base=False) for net, _ in powers]
-    shares = [part / _total(time, net) for part, (net, _) in zip(own, powers, strict=True)]
-    weights = np.array(shares) + _LEAN / len(powers)
-    return float(np.exp(np.average([math.log(power) for _, power in powers], weights=weights)))
-
-
-def _total(mean: Mean, net: Sequence[tuple[int, Point]], base: bool = True) -> float:
-    each = {block: float(mean.at(block[0], np.array([block[1]], dtype=float))[0]) for block in dict.fromkeys(net)}
-    return (mean.base if base else 0.0) + sum(each[block] for block in net)
-
-
-@dataclass(frozen=True)
-class Hypers:
-    """All hyperparameters (see `NetFit`)."""
-
-    time: tuple[Hyper, ...]
-    power: tuple[Hyper, ...]
-    noise: tuple[float, float]
-    own: tuple[float, float]
-    carried: float
-    together: float
-    steadier: float
-    follows: tuple[float, ...]
-
-    @property
-    def beside(self) -> Unshared:
-        """What rows have beside their blocks' residuals."""
-        return Unshared(self.own, self.together, scatter_of(self.noise, self.carried), self.steadier)
-
-
-class Unknowns:
-    """All hyperparameters as one vector θ, of logarithms but for ρ: their priors, and what each number of θ is."""
-
-    def __init__(
-        self, subjects: Sequence[Subject], own: tuple[LogNormal, LogNormal], together: LogNormal = TOGETHER
-    ) -> None:
-        self.works = works_of(subjects)
-        self.axes = [len(subjects[members[0]].domain) for members in self.works]
-        priors = [
-            prior
-            for components in (TIME, POWER)
-            for members, axes in zip(self.works, self.axes, strict=True)
-            for prior in _priors(components, len(members), axes)
-        ]
-        priors += [*NOISE, *own, CARRIED, together, STEADIER]
-        count = len(self.works)
-        self.medians = np.concatenate((np.log([p.median for p in priors]), np.zeros(count)))
-        self.sigmas = np.concatenate(([p.sigma for p in priors], np.full(count, _FOLLOWS)))
-
-    def pack(self, fit: NetFit) -> Array:
-        """θ of an earlier fit; its priors' medians where the works have changed since."""
-        values = [
-            v
-            for hypers in (fit.time_hyper, fit.power_hyper)
-            for hyper in hypers
-            for s, n in zip(hyper.scales, hyper.lengths, strict=True)
-            for v in (*s, *n)
-        ]
-        values += [*fit.noise, *fit.own, fit.carried or CARRIED.median, fit.together]
-        values.append(fit.steadier if any(o.long for o in fit.observations) else STEADIER.median)
-        theta = np.concatenate((np.log(values), fit.follows))
-        return theta if len(theta) == len(self.medians) else self.medians
-
-    def unpack(self, theta: Array) -> Hypers:
-        """Hyperparameters of θ."""
-        first = len(theta) - len(self.works)
-        values, follows = iter(np.exp(theta[:first]).tolist()), tuple(theta[first:].tolist())
-        parts = []
-        for components in (TIME, POWER):
-            hypers = []
-            for members, axes in zip(self.works, self.axes, strict=True):
-                scales, lengths = [], []
-                for component in components:
-                    scales.append(tuple(next(values) for _ in members))
-                    lengths.append(tuple(next(values) for _ in range(component.lengths(axes))))
-                hypers.append(Hyper(tuple(scales), tuple(lengths)))
-            parts.append(tuple(hypers))
-        noise, own = ((next(values), next(values)) for _ in range(2))
-        return Hypers(parts[0], parts[1], noise, own, next(values), next(values), next(values), follows)
-
-
 class Evidence:
     """The negative log posterior of θ and its gradient, where sums are linear around the mode of one θ.
 
     `shares` are those of blocks in sums there.
     """
 
-    def __init__(self, unknown: Unknowns, rows: Rows, theta: Array) -> None:
-        self.unknown, self.rows = unknown, rows
-        self.context = rows.context(rows, (0.0, 0.0), 0.0)
-        self.of_own = [rows.context(rows, only, 0.0) - self.context for only in ((1.0, 0.0), (0.0, 1.0))]
-        self.of_together = rows.context(rows, (0.0, 0.0), 1.0) - self.context
+    def __init__(self, unknown: Unknowns, observed: LogObservations, theta: Array) -> None:
+        self.unknown, self.observed = unknown, observed
+        self.coupling = observed.coupling(observed, (0.0, 0.0), 0.0)
+        self.of_own = [observed.coupling(observed, only, 0.0) - self.coupling for only in ((1.0, 0.0), (0.0, 1.0))]
+        self.of_together = observed.coupling(observed, (0.0, 0.0), 1.0) - self.coupling
         at = unknown.unpack(theta)
         power = [with_switches(TIME, t, POWER, p) for t, p in zip(at.time, at.power, strict=True)]
-        mode = Mode(rows, at.time, power, at.beside, at.follows)
+        mode = Mode(observed, at.time, power, at.beside, at.follows)
         self.shares, self.targets = mode.shares, mode.targets
         self.parts = [
-            [_Seen(components, of[:, span], sites) for span, sites in zip(rows.spans, rows.sites, strict=True)]
+            [_Seen(components, of[:, span], sites) for span, sites in zip(observed.spans, observed.sites, strict=True)]
             for components, of in ((TIME, mode.shares), (POWER, mode.metered))
         ]
         self.more = [
-            csr_array(own.shares * rows.is_energy[:, None] * own.pair.a.follow(1.0)[None, :]) for own in self.parts[0]
+            csr_array(own.shares * observed.is_energy[:, None] * own.pair.a.power_sensitivity(1.0)[None, :])
+            for own in self.parts[0]
         ]
-        self.switched = [csr_array(mode.metered[:, span]) for span in rows.spans]
+        self.switched = [csr_array(mode.metered[:, span]) for span in observed.spans]
 
     def climb(self, theta: Array, iterations: int) -> Array:
         """The best θ reached."""
@@ -298,9 +145,9 @@ class Evidence:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value at θ, and its gradient."""
-        rows, unknown = self.rows, self.unknown
+        observed, unknown = self.observed, self.unknown
         at = unknown.unpack(theta)
-        total = self.context + rows.noise(at.beside.scatter, at.steadier)
+        total = self.coupling + observed.noise(at.beside.scatter, at.steadier)
         contexts = [*zip(at.own, self.of_own, strict=True), (at.together, self.of_together)]
         for deviation, share in contexts:
             total += deviation**2 * share
@@ -337,7 +184,7 @@ class Evidence:
                         float((weighted * square).sum() / length**2)
                         for square, length in zip(own.pair.squares(component), lengths, strict=False)
                     ]
-        usual, long = (self._noise_slopes(inner, at, rows.long == which) for which in (False, True))
+        usual, long = (self._noise_slopes(inner, at, observed.long == which) for which in (False, True))
         of_time, of_energy, of_carried = (a + b for a, b in zip(usual, long, strict=True))
         of_own = [float(2 * deviation**2 * (inner * share).sum()) for deviation, share in contexts]
         gradient += [of_time, of_energy, *of_own[:2], of_carried, of_own[2], long[0] + long[1]]
@@ -348,13 +195,13 @@ class Evidence:
         value = 0.5 * self.targets @ alpha + np.log(np.diagonal(factor)).sum() + 0.5 * z @ z
         return float(value), np.array(gradient) + z / unknown.sigmas
 
-    def _noise_slopes(self, inner: Array, at: Hypers, rows: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
-        """The slopes in the logarithms of the noise of time, of energy and of what is carried, of some rows."""
-        energies = np.flatnonzero(self.rows.is_energy & rows)
-        share = np.where(self.rows.long, at.steadier**2, 1.0)
+    def _noise_slopes(self, inner: Array, at: Hypers, chosen: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
+        """The slopes in the logarithms of the noise of time, of energy and of what is carried, of some observed."""
+        energies = np.flatnonzero(self.observed.is_energy & chosen)
+        share = np.where(self.observed.long, at.steadier**2, 1.0)
         weighted = np.diagonal(inner) * share
-        in_time, in_energy = weighted[~self.rows.is_energy & rows].sum(), weighted[energies].sum()
-        shared = at.carried * (inner[energies, self.rows.net[energies]] * share[energies]).sum()
+        in_time, in_energy = weighted[~self.observed.is_energy & chosen].sum(), weighted[energies].sum()
+        shared = at.carried * (inner[energies, self.observed.net[energies]] * share[energies]).sum()
         carried_on = at.carried**2 * in_energy
         of_time = 2 * at.noise[0] ** 2 * (in_time + 2 * shared + carried_on)
         return (
@@ -392,11 +239,3 @@ class _Seen:
 def _between(weights: csr_array, symmetric: Array) -> Array:
     """W S Wᵀ for sparse weights."""
     return np.asarray(weights @ (weights @ symmetric).T)
-
-
-def _priors(components: Sequence[Component], kinds: int, axes: int) -> list[LogNormal]:
-    found: list[LogNormal] = []
-    for component in components:
-        found += [component.scale] * kinds
-        found += [component.length] * component.lengths(axes) if component.length else []
-    return found

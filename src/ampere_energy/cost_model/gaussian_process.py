@@ -23,22 +23,18 @@ gradient ½ tr((ααᵀ − K⁻¹) ∂K/∂θ). Inputs are expected in the unit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from ampere_energy.cost_model.matern import matern52, matern52_with_slope
+from ampere_energy.cost_model.physical_mean import Array
+from ampere_energy.cost_model.threads import one_thread
 from ampere_energy.errors import AmpereError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Array = np.ndarray
-_ROOT5 = math.sqrt(5.0)
 
 
 @dataclass(frozen=True)
@@ -85,85 +81,64 @@ _STEPS, _HALVINGS, _STRIDE, _ENOUGH, _FLAT = 300, 30, 2.0, 1e-11, 1e-5
 _STARTS = ((0.3, 1.0, 1e-2), (1.0, 1.0, 1e-4), (3.0, 3.0, 1e-3))
 
 
-def matern52(a: Tensor, b: Tensor, lengthscales: Tensor) -> Tensor:
-    """Correlation between rows of `a` (n, d) and `b` (m, d): shape (n, m)."""
-    r = _ROOT5 * _distance(a, b, lengthscales)
-    return (1 + r + r * r / 3) * (-r).exp()
-
-
-def _distance(a: Tensor, b: Tensor, lengthscales: Tensor) -> Tensor:
-    squared = (((a[:, None, :] - b[None, :, :]) / lengthscales) ** 2).sum(-1)
-    # A square root has no slope at 0; the kernel does, and it is 0, which the clamp gives to autograd.
-    return squared.clamp_min(1e-30).sqrt()
+def correlation(a: Array, b: Array, lengthscales: Sequence[float]) -> Array:
+    """Between rows of `a` (n, d) and `b` (m, d): shape (n, m)."""
+    return matern52((((a[:, None, :] - b[None, :, :]) / np.asarray(lengthscales)) ** 2).sum(-1))
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcess:
     """A posterior: observations and the hyperparameters they are seen through."""
 
-    x: Tensor
-    y: Tensor
-    known_noise: Tensor
+    x: Array
+    y: Array
+    known_noise: Array
     hyper: Hyper
 
     @cached_property
-    def _lengthscales(self) -> Tensor:
-        return self.x.new_tensor(self.hyper.lengthscales)
+    def _factor(self) -> Array:
+        k = self.hyper.outputscale * correlation(self.x, self.x, self.hyper.lengthscales)
+        factor, info = dpotrf(k + np.diag(self.known_noise + self.hyper.noise), lower=1, clean=1)
+        if info:
+            raise AmpereError("a covariance matrix is not positive definite", "are two points or noises degenerate?")
+        return np.asarray(factor)
 
     @cached_property
-    def _cholesky(self) -> Tensor:
-        k = self.hyper.outputscale * matern52(self.x, self.x, self._lengthscales)
-        return _cholesky(k + (self.known_noise + self.hyper.noise).diag())
-
-    @cached_property
-    def _alpha(self) -> Tensor:
-        return (self.y - self.hyper.mean)[:, None].cholesky_solve(self._cholesky)[:, 0]
+    def _alpha(self) -> Array:
+        half = solve_triangular(self._factor, self.y - self.hyper.mean, lower=True)
+        return np.asarray(solve_triangular(self._factor, half, lower=True, trans=1))
 
     def log_likelihood(self) -> float:
         """log p(y), the marginal likelihood."""
         fit = -0.5 * ((self.y - self.hyper.mean) @ self._alpha)
-        size = self._cholesky.diagonal().log().sum() + 0.5 * len(self.y) * math.log(2 * math.pi)
+        size = np.log(self._factor.diagonal()).sum() + 0.5 * len(self.y) * math.log(2 * math.pi)
         return float(fit - size)
 
-    def mean(self, x: Tensor) -> Tensor:
+    def mean(self, x: Array) -> Array:
         """Posterior mean at rows of `x` (m, d): shape (m,)."""
-        return self.hyper.mean + self._cross(x) @ self._alpha
+        return np.asarray(self.hyper.mean + self._cross(x) @ self._alpha)
 
-    def covariance(self, x: Tensor) -> Tensor:
+    def covariance(self, x: Array) -> Array:
         """Joint posterior covariance of the function, without observation noise: shape (m, m)."""
         half = self._explained(x)
-        return self.hyper.outputscale * matern52(x, x, self._lengthscales) - half.T @ half
+        return np.asarray(self.hyper.outputscale * correlation(x, x, self.hyper.lengthscales) - half.T @ half)
 
-    def variance(self, x: Tensor) -> Tensor:
+    def variance(self, x: Array) -> Array:
         """The covariance's diagonal, without the rest: shape (m,)."""
-        half = self._explained(x)
-        return (self.hyper.outputscale - (half * half).sum(0)).clamp_min(0.0)
+        return np.asarray(np.maximum(self.hyper.outputscale - (self._explained(x) ** 2).sum(0), 0.0))
 
-    def _explained(self, x: Tensor) -> Tensor:
+    def _explained(self, x: Array) -> Array:
         """L⁻¹ k(X, x): its squares sum to the variance that the observations take away."""
-        import torch
+        return np.asarray(solve_triangular(self._factor, self._cross(x).T, lower=True))
 
-        half: Tensor = torch.linalg.solve_triangular(self._cholesky, self._cross(x).T, upper=False)
-        return half
-
-    def _cross(self, x: Tensor) -> Tensor:
-        return self.hyper.outputscale * matern52(x, self.x, self._lengthscales)
-
-
-def _cholesky(matrix: Tensor) -> Tensor:
-    import torch
-
-    factor: Tensor
-    factor, info = torch.linalg.cholesky_ex(matrix)
-    if int(info):
-        raise AmpereError("a covariance matrix is not positive definite", "are two points or noises degenerate?")
-    return factor
+    def _cross(self, x: Array) -> Array:
+        return np.asarray(self.hyper.outputscale * correlation(x, self.x, self.hyper.lengthscales))
 
 
 def fit(
-    x: Tensor,
-    y: Tensor,
-    known_noise: Tensor | None = None,
+    x: Array,
+    y: Array,
+    known_noise: Array | None = None,
     priors: Priors | None = PRIORS,
     starts: Sequence[tuple[float, float, float]] = _STARTS,
     start: Hyper | None = None,
@@ -178,48 +153,34 @@ def fit(
         starts: (lengthscale, outputscale, noise) to climb from, for standardised targets.
         start: hyperparameters of an earlier fit, to climb from once instead.
     """
-    with _one_thread():
-        known = y.new_zeros(len(y)) if known_noise is None else known_noise
-        mean = float(y.mean())
-        scale = float(y.std()) if len(y) > 1 else 0.0
-        if scale <= 1e-9 * abs(mean):
-            scale = 0.1 * abs(mean) or 1.0
-        scale = max(scale, _SMALLEST)  # its square must not vanish
-        problem = _Problem(x, (y - mean) / scale, known / scale**2, priors)
-        if start is None:
-            firsts = [[lengthscale] * x.shape[1] + rest for lengthscale, *rest in starts]
-        else:
-            firsts = [[*start.lengthscales, start.outputscale / scale**2, start.noise / scale**2]]
+    known = np.zeros(len(y)) if known_noise is None else known_noise
+    mean = float(y.mean())
+    scale = float(y.std(ddof=1)) if len(y) > 1 else 0.0
+    if scale <= 1e-9 * abs(mean):
+        scale = 0.1 * abs(mean) or 1.0
+    scale = max(scale, _SMALLEST)  # its square must not vanish
+    problem = _Problem(x, (y - mean) / scale, known / scale**2, priors)
+    if start is None:
+        firsts = [[lengthscale] * x.shape[1] + rest for lengthscale, *rest in starts]
+    else:
+        firsts = [[*start.lengthscales, start.outputscale / scale**2, start.noise / scale**2]]
+    with one_thread():
         best = min((problem.climb(np.log(first)) for first in firsts), key=lambda result: result[0])[1]
     *lengthscales, outputscale, noise = np.exp(best)
     hyper = Hyper(mean, tuple(map(float, lengthscales)), float(outputscale) * scale**2, float(noise) * scale**2)
     return GaussianProcess(x, y, known, hyper)
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Small matrices on one thread: torch's and scipy's thread pools otherwise wait for each other (10× and more)."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 class _Problem:
     """The negative log posterior of θ = (log ℓ, log s², log σ²) and its gradient.
 
-    In NumPy and LAPACK as such: of the few microseconds that matrices of a few points take, torch needs several.
+    In NumPy and LAPACK as such: matrices of a few points take microseconds, and what wraps these takes several more.
     """
 
-    def __init__(self, x: Tensor, y: Tensor, known: Tensor, priors: Priors | None) -> None:
-        points = x.detach().numpy()
-        n, d = points.shape
-        self.y, self.known = y.detach().numpy(), known.detach().numpy()
-        self.squares = ((points[:, None, :] - points[None, :, :]) ** 2).transpose(2, 0, 1).reshape(d, n * n)
+    def __init__(self, x: Array, y: Array, known: Array, priors: Priors | None) -> None:
+        n, d = x.shape
+        self.y, self.known = y, known
+        self.squares = ((x[:, None, :] - x[None, :, :]) ** 2).transpose(2, 0, 1).reshape(d, n * n)
         names = ["lengthscale"] * d + ["outputscale", "noise"]
         self.bounds = np.log([_BOUNDS[name] for name in names])
         own = [getattr(priors, name) for name in names] if priors is not None else []
@@ -270,9 +231,8 @@ class _Problem:
         n, d = len(self.y), len(self.squares)
         outputscale, noise = math.exp(theta[d]), math.exp(theta[d + 1])
         scaled = self.squares * np.exp(-2 * theta[:d])[:, None]
-        r = _ROOT5 * np.sqrt(scaled.sum(0))
-        decay = outputscale * np.exp(-r)
-        k = (1 + r * (1 + r / 3)) * decay
+        value_k, slope = matern52_with_slope(scaled.sum(0))
+        k = outputscale * value_k
         total = k.reshape(n, n).copy()
         total.flat[:: n + 1] += self.known + noise
         factor, info = dpotrf(total, lower=1, clean=1)
@@ -283,9 +243,8 @@ class _Problem:
         inner = alpha[:, None] * alpha - half.T @ half
         flat = inner.ravel()
         value = -0.5 * (self.y @ alpha) - np.log(factor.diagonal()).sum() - 0.5 * n * math.log(2 * math.pi)
-        slope_k = (5 / 3) * (1 + r) * decay  # ∂k/∂log ℓₖ = slope_k · (Δₖ/ℓₖ)²
         gradient = np.empty(d + 2)
-        gradient[:d] = 0.5 * (scaled @ (flat * slope_k))
+        gradient[:d] = 0.5 * outputscale * (scaled @ (flat * slope))  # ∂k/∂log ℓₖ = s² slope · (Δₖ/ℓₖ)²
         gradient[d] = 0.5 * (flat @ k)
         gradient[d + 1] = 0.5 * noise * inner.diagonal().sum()
         if len(self.medians):

@@ -20,7 +20,7 @@ from scipy.optimize import nnls
 
 from ampere_energy.cost_model.observations import Observation, Subject
 from ampere_energy.cost_model.physical_mean import Array, trusted
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.templates import MOST_AXES
 from ampere_energy.serialization import later
 

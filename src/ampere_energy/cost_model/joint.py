@@ -29,7 +29,8 @@ import numpy as np
 
 from ampere_energy.cost_model.host_overhead import Host
 from ampere_energy.cost_model.kernels import POWER, TIME, Component, Hyper, with_switches
-from ampere_energy.cost_model.linearisation import CONTEXT_OWN, CONTEXT_TIME, Unshared, scatter_of
+from ampere_energy.cost_model.known_kinds import REACH, Band, KnownKind
+from ampere_energy.cost_model.linearisation import COUPLING_OWN, COUPLING_TIME, Unshared, scatter_of
 from ampere_energy.cost_model.observations import Net, Observation, Subject, works_of
 from ampere_energy.cost_model.physical_mean import Array, Mean, terms
 from ampere_energy.cost_model.posterior import CHUNK, Posterior, Prediction, distinct
@@ -41,7 +42,7 @@ _MOST_NUMBERS = 2**24
 
 
 @dataclass(frozen=True)
-class NetFit:
+class JointFit:
     """What a campaign learnt: observations, and the hyperparameters they are seen through.
 
     Attributes:
@@ -68,9 +69,9 @@ class NetFit:
     noise: tuple[float, float]
     host: Host | None = None
     idle_w: float | None = None
-    own: tuple[float, float] = CONTEXT_OWN
+    own: tuple[float, float] = COUPLING_OWN
     carried: float = 0.0
-    together: float = later(CONTEXT_TIME)
+    together: float = later(COUPLING_TIME)
     steadier: float = later(1.0)
 
     def __post_init__(self) -> None:
@@ -145,6 +146,24 @@ class NetFit:
         """The place of a subject, if it is known."""
         return next((i for i, s in enumerate(self.subjects) if s.id == kind_id), None)
 
+    def known_kinds(self) -> tuple[KnownKind, ...]:
+        """What is known, kind by kind."""
+        return tuple(map(self._known, range(len(self.subjects))))
+
+    def _known(self, index: int) -> KnownKind:
+        def at(points: Array) -> Band:
+            found = self.predict([index], [points])
+            reach = np.exp(REACH * np.sqrt(found.energy_var))
+            return Band(found.energy_j, found.energy_j / reach, found.energy_j * reach)
+
+        subject = self.subjects[index]
+        own = [o for o in self.observations if [kind for kind, _ in o.blocks] == [index]]
+        metered = tuple((o.blocks[0][1], o.energy_j) for o in own if o.energy_j is not None)
+        count = len(subject.domain)
+        axes = tuple(f"width {axis + 1}" for axis in range(count)) if count > 1 else ("width",) * count
+        timed = len(own) - len(metered)
+        return KnownKind(subject.id, subject.label or subject.id, axes, subject.domain, metered, timed, at)
+
     def energy_mean(self, kind: int, points: Array) -> Array:
         """The physical mean of energy at points (n, axes): shape (n,)."""
         mean: Array = self.energy.at(kind, points) * self.time.lift(kind, points)
@@ -157,7 +176,7 @@ class NetFit:
         return slope
 
     @cached_property
-    def joint(self) -> Posterior:
+    def posterior(self) -> Posterior:
         """The posterior at the mode; made once, when it is first asked."""
         with one_thread():
             return Posterior(self)
@@ -169,38 +188,38 @@ class NetFit:
             kinds: the blocks' subjects, by their places.
             points: for each block, the widths (N, axes) in all N networks.
         """
-        joint, count = self.joint, len(points[0])
-        most = max(CHUNK, _MOST_NUMBERS // (len(joint.alpha) * len(kinds)))
-        parts = [joint.predict(kinds, [p[start : start + most] for p in points]) for start in range(0, count, most)]
+        posterior, count = self.posterior, len(points[0])
+        most = max(CHUNK, _MOST_NUMBERS // (len(posterior.alpha) * len(kinds)))
+        parts = [posterior.predict(kinds, [p[start : start + most] for p in points]) for start in range(0, count, most)]
         return Prediction(*(np.concatenate([getattr(part, name) for part in parts]) for name in _PREDICTED))
 
-    def posterior(self, nets: Sequence[Net]) -> Array:
+    def log_covariance(self, nets: Sequence[Net]) -> Array:
         """Joint covariance of the logarithms of n networks' times, then energies: (2n, 2n)."""
-        joint = self.joint
+        posterior = self.posterior
         with one_thread():
-            return joint.posterior(nets)
+            return posterior.log_covariance(nets)
 
     def left_out(self) -> tuple[Array, Array]:
         """Each distinct network predicted from all others: errors of logarithms, and their stated deviations.
 
         Of the energy where it was metered, else of the time.
         """
-        return self.joint.left_out()
+        return self.posterior.left_out()
 
     def block_std(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
         """Standard deviations of the logarithms of blocks' energies, one network: shape (B,)."""
         points = [point[:1] for point in points]
         first, places = distinct(kinds, points)
-        alone = [self.joint.predict([kinds[b]], [points[b]]) for b in first]
+        alone = [self.posterior.predict([kinds[b]], [points[b]]) for b in first]
         return np.array([float(part.energy_var[0]) ** 0.5 for part in alone])[places]
 
     def gradient(self, kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """Derivatives of blocks' expected energies and times with respect to their own widths: B arrays (N, axes)."""
-        return self.joint.gradient(kinds, points)
+        return self.posterior.gradient(kinds, points)
 
     def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
         """Times and energies of one network (draws,) from the posterior of its blocks, without linearising the sum."""
-        return self.joint.sample(kinds, points, draws, seed)
+        return self.posterior.sample(kinds, points, draws, seed)
 
 
 _PREDICTED = (
@@ -213,15 +232,3 @@ _PREDICTED = (
     "block_energy_j",
     "expected_j",
 )
-
-
-def seen_alone(fit: NetFit | None) -> list[tuple[Subject, int, int]]:
-    """Each subject with how often it was metered and timed by itself."""
-    found = []
-    for index, subject in enumerate(fit.subjects if fit is not None else ()):
-        own = [
-            o for o in (fit.observations if fit is not None else ()) if len(o.blocks) == 1 and o.blocks[0][0] == index
-        ]
-        metered = sum(o.energy_j is not None for o in own)
-        found.append((subject, metered, len(own) - metered))
-    return found

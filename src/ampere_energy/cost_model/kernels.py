@@ -37,12 +37,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from ampere_energy.cost_model.gaussian_process import LogNormal
+from ampere_energy.cost_model.matern import matern52, matern52_with_slope
 from ampere_energy.cost_model.physical_mean import Array
 
 TILE = 64
@@ -54,7 +55,6 @@ READ = (36, 66)
 OCTAVES = 4.0
 CLASSES = (4, 8, 32)
 """Divisors whose multiples have kernels of their own: four heads of an attention want 8 numbers each, say."""
-_ROOT5 = math.sqrt(5.0)
 _SPARSE = 0.3
 
 
@@ -159,7 +159,7 @@ class Sites:
         """The sites at some places."""
         return Sites(self.kinds[places], self.points[places], self.taps, self.slow[places])
 
-    def follow(self, rho: float) -> Array:
+    def power_sensitivity(self, rho: float) -> Array:
         """How power goes with the residual of time: that of slow blocks is no slip of the mean's, and tells nothing."""
         return np.where(self.slow, 0.0, rho)
 
@@ -169,7 +169,7 @@ class Sites:
         return np.log2(self.points) / OCTAVES
 
     @cached_property
-    def plain(self) -> Array:
+    def tiles(self) -> Array:
         """The widths, in units of a tile."""
         return self.points / TILE
 
@@ -200,7 +200,7 @@ def joined(parts: Sequence[Sites]) -> Sites:
 
 
 def tags_of(columns: Array) -> Array:
-    """Rows of up to four widths as single numbers: a float holds two of them exactly, a complex number four.
+    """LogObservations of up to four widths as single numbers: a float holds two of them exactly, a complex number four.
 
     Widths stay far below the radix.
     """
@@ -231,8 +231,8 @@ class Pair:
             octaves: [
                 (x[:, None] - y[None, :]) ** 2
                 for x, y in zip(
-                    (self.a.octaves if octaves else self.a.plain).T,
-                    (self.b.octaves if octaves else self.b.plain).T,
+                    (self.a.octaves if octaves else self.a.tiles).T,
+                    (self.b.octaves if octaves else self.b.tiles).T,
                     strict=True,
                 )
             ]
@@ -264,9 +264,7 @@ def correlation(pair: Pair, component: Component, mask: Array | None, lengths: S
         squared = np.zeros(shape)
         for square, length in zip(pair.squares(component), lengths, strict=True):
             squared += square / length**2
-        r = _ROOT5 * np.sqrt(squared)
-        decay = np.exp(-r)
-        value, fall = (1 + r * (1 + r / 3)) * decay, (5 / 3) * (1 + r) * decay
+        value, fall = matern52_with_slope(squared)
     if mask is not None:
         value *= mask
         fall *= mask
@@ -283,28 +281,16 @@ def covariance(components: Sequence[Component], hyper: Hyper, pair: Pair) -> Arr
         apart = list(zip(pair.squares(component), lengths, strict=True)) if component.length and lengths else []
         if mask is not None and mask.sum() < _SPARSE * mask.size:
             i, j = np.nonzero(mask)
-            total[i, j] += a[i] * b[j] * _matern(sum(square[i, j] / length**2 for square, length in apart))
+            value = a[i] * b[j]
+            if apart:
+                value = value * matern52(reduce(np.add, [square[i, j] / length**2 for square, length in apart]))
+            total[i, j] += value
         else:
-            value = _matern(sum(square / length**2 for square, length in apart))
-            value = value * (a[:, None] * b)
+            value = a[:, None] * b
+            if apart:
+                value = value * matern52(reduce(np.add, [square / length**2 for square, length in apart]))
             total += value if mask is None else value * mask
     return total
-
-
-def _matern(squared: Array | float) -> Array | float:
-    """The correlation at squared distances."""
-    if isinstance(squared, (int, float)):  # no distance counts
-        return 1.0
-    r = np.sqrt(squared, out=squared)
-    r *= _ROOT5
-    value = r / 3
-    value += 1
-    value *= r
-    value += 1
-    np.negative(r, out=r)
-    np.exp(r, out=r)
-    value *= r
-    return value
 
 
 def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -> Array:
@@ -318,9 +304,8 @@ def between(components: Sequence[Component], hyper: Hyper, a: Sites, b: Sites) -
         if component.apart:
             value = value * np.equal(a.slow, b.slow)
         if component.length is not None and lengths:
-            x, y = (a.octaves, b.octaves) if component.octaves else (a.plain, b.plain)
-            r = _ROOT5 * np.sqrt((((x - y) / np.asarray(lengths)) ** 2).sum(1))
-            value = value * (1 + r * (1 + r / 3)) * np.exp(-r)
+            x, y = (a.octaves, b.octaves) if component.octaves else (a.tiles, b.tiles)
+            value = value * matern52((((x - y) / np.asarray(lengths)) ** 2).sum(1))
         total += value
     return total
 
@@ -343,7 +328,7 @@ def slope(components: Sequence[Component], hyper: Hyper, pair: Pair, weights: Ar
             x, y = (
                 (pair.a.octaves[:, axis], pair.b.octaves[:, axis])
                 if component.octaves
-                else (pair.a.plain[:, axis], pair.b.plain[:, axis])
+                else (pair.a.tiles[:, axis], pair.b.tiles[:, axis])
             )
             stretch = 1 / (pair.a.points[:, axis] * math.log(2) * OCTAVES) if component.octaves else 1 / TILE
             toward = (pull * (y[None, :] - x[:, None])).sum(1) / length**2

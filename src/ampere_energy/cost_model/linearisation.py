@@ -15,8 +15,8 @@ from ampere_energy.cost_model.physical_mean import Array, Mean
 from ampere_energy.cost_model.slow_regions import Slow
 from ampere_energy.errors import AmpereError
 
-CONTEXT_TIME, CONTEXT_POWER = 0.03, 0.01
-CONTEXT_OWN = (0.015, 0.015)
+COUPLING_TIME, COUPLING_POWER = 0.03, 0.01
+COUPLING_OWN = (0.015, 0.015)
 """Prior standard deviations of the context: whole networks of `data/h200-lab/blocks.json` against their blocks.
 
 Those parts of time's and of power's that are each network's own are learnt where several were measured; their values
@@ -28,7 +28,7 @@ _JITTER = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Unshared:
-    """What rows have beside their blocks' residuals: context and noise (see `NetFit`)."""
+    """What rows have beside their blocks' residuals: context and noise (see `JointFit`)."""
 
     own: tuple[float, float]
     together: float
@@ -36,13 +36,13 @@ class Unshared:
     steadier: float
 
 
-def scatter_of(noise: tuple[float, float], carried: float) -> Array:
-    """See `NetFit.scatter`."""
-    time, energy, shared = noise[0] ** 2, noise[1] ** 2, carried * noise[0] ** 2
-    return np.array([[time, shared], [shared, carried * shared + energy]])
+def scatter_of(noise: tuple[float, float], common: float) -> Array:
+    """See `JointFit.scatter`."""
+    time, energy, shared = noise[0] ** 2, noise[1] ** 2, common * noise[0] ** 2
+    return np.array([[time, shared], [shared, common * shared + energy]])
 
 
-class Rows:
+class LogObservations:
     """Observations as rows of logarithms over the distinct blocks they are made of: times first, then energies."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Rows:
         self._atom = np.array([a for _, a in entries])
         self._mean = np.where(self.is_energy[self.row], means[True][self._atom], means[False][self._atom])
         fed = np.array([1 if observations[n].apart else len(observations[n].blocks) for n in self.net])
-        self.company = (fed - 1) / fed
+        self.coupled = (fed - 1) / fed
         self.long = np.array([observations[n].long for n in self.net])
         identity = {net: i for i, net in enumerate(dict.fromkeys(o.blocks for o in observations))}
         self.identity = np.array([identity[observations[n].blocks] for n in self.net])
@@ -95,17 +95,17 @@ class Rows:
                 values[own] = mean.at(subject, points) * (1.0 if lift is None else lift.lift(subject, points))
         return values
 
-    def following(self, shares: Array, follows: Sequence[float]) -> Array:
+    def time_sensitivity(self, shares: Array, rhos: Sequence[float]) -> Array:
         """How far each row's logarithm goes with its blocks' residuals of time; that of energy more or less."""
-        return shares * np.where(self.is_energy[:, None], 1 + self._follow(follows), 1.0)
+        return shares * np.where(self.is_energy[:, None], 1 + self._power_sensitivity(rhos), 1.0)
 
-    def _follow(self, follows: Sequence[float]) -> Array:
+    def _power_sensitivity(self, rhos: Sequence[float]) -> Array:
         """How power goes with the residual of time, for each atom: (atoms,)."""
-        return np.concatenate([sites.follow(rho) for rho, sites in zip(follows, self.sites, strict=True)])
+        return np.concatenate([sites.power_sensitivity(rho) for rho, sites in zip(rhos, self.sites, strict=True)])
 
-    def linearised(self, g: Array, p: Array, follows: Sequence[float]) -> tuple[Array, Array]:
+    def linearised(self, g: Array, p: Array, rhos: Sequence[float]) -> tuple[Array, Array]:
         """Each row's shares ω of its blocks (rows, atoms), and what is left to explain, at residuals g and p."""
-        power = g * self._follow(follows) + p
+        power = g * self._power_sensitivity(rhos) + p
         residual = g[self._atom] + np.where(self.is_energy[self.row], power[self._atom], 0.0)
         parts = self._mean * np.exp(residual)
         totals = self.base + np.bincount(self.row, parts, minlength=len(self.net))
@@ -115,11 +115,11 @@ class Rows:
         explained = np.bincount(self.row, shares * residual, minlength=len(self.net))
         return weights, self.log_values - np.log(totals) + explained
 
-    def context(self, other: Rows, own: tuple[float, float], together: float) -> Array:
+    def coupling(self, other: LogObservations, own: tuple[float, float], together: float) -> Array:
         """The covariance of the rows' contexts with another's.
 
         Args:
-            other: the other rows.
+            other: the other observed.
             own: the deviations, in time and in power, that are each network's own …
             together: … and that in time which all networks have in common.
         """
@@ -129,8 +129,8 @@ class Rows:
         mine, others = (np.array([names[r.observations[n].blocks] for n in r.net]) for r in (self, other))
         same = np.equal(mine[:, None], others[None, :])
         time = together**2 + own[0] ** 2 * same
-        power = (CONTEXT_POWER**2 + own[1] ** 2 * same) * (self.is_energy[:, None] & other.is_energy[None, :])
-        return np.asarray(self.company[:, None] * other.company[None, :] * (time + power))
+        power = (COUPLING_POWER**2 + own[1] ** 2 * same) * (self.is_energy[:, None] & other.is_energy[None, :])
+        return np.asarray(self.coupled[:, None] * other.coupled[None, :] * (time + power))
 
     def covariance(self, blocks: Sequence[Array], shares: Array) -> Array:
         """Σ ω K ωᵀ over the works, for covariances of each work's own blocks."""
@@ -148,7 +148,7 @@ class Rows:
 
     def unshared(self, beside: Unshared) -> Array:
         """The covariance of what rows have beside their blocks' residuals."""
-        return self.context(self, beside.own, beside.together) + self.noise(beside.scatter, beside.steadier)
+        return self.coupling(self, beside.own, beside.together) + self.noise(beside.scatter, beside.steadier)
 
 
 class Mode:
@@ -158,42 +158,44 @@ class Mode:
         shares, metered: each row's shares of its blocks, and those of rows of energy alone: (rows, atoms).
         timed: how far each row goes with its blocks' residuals of time: (rows, atoms).
         targets: what of each row's logarithm is left to explain.
-        factor: of the covariance of the rows.
+        factor: of the covariance of the observed.
         alpha: its inverse times the targets.
     """
 
     def __init__(
         self,
-        rows: Rows,
+        observed: LogObservations,
         time_hyper: Sequence[Hyper],
         power: Sequence[tuple[Sequence[Component], Hyper]],
         beside: Unshared,
-        follows: Sequence[float],
+        rhos: Sequence[float],
     ) -> None:
-        pairs = [Pair(sites, sites) for sites in rows.sites]
-        self.rows, self._follows = rows, follows
+        pairs = [Pair(sites, sites) for sites in observed.sites]
+        self.observed, self._rhos = observed, rhos
         self._time = [covariance(TIME, hyper, pair) for hyper, pair in zip(time_hyper, pairs, strict=True)]
         self._power = [covariance(*of_power, pair) for of_power, pair in zip(power, pairs, strict=True)]
-        known = rows.unshared(beside)
-        g, p = np.zeros(len(rows.atoms)), np.zeros(len(rows.atoms))
-        alone = np.flatnonzero(np.bincount(rows.row) == 1)
+        known = observed.unshared(beside)
+        g, p = np.zeros(len(observed.atoms)), np.zeros(len(observed.atoms))
+        alone = np.flatnonzero(np.bincount(observed.row) == 1)
         # Of a block alone the logarithm is linear; sums are linearised where the blocks alone say that they are.
-        for told in (alone, *[np.arange(len(rows.net))] * _MODE_STEPS):
-            if len(told):
-                g, p = self._step(g, p, told, known[np.ix_(told, told)])
+        for kept in (alone, *[np.arange(len(observed.net))] * _MODE_STEPS):
+            if len(kept):
+                g, p = self._step(g, p, kept, known[np.ix_(kept, kept)])
 
-    def _step(self, g: Array, p: Array, told: npt.NDArray[np.intp], known: Array) -> tuple[Array, Array]:
+    def _step(self, g: Array, p: Array, kept: npt.NDArray[np.intp], known: Array) -> tuple[Array, Array]:
         """One step toward the mode, of what some rows tell."""
-        rows = self.rows
-        every, targets = rows.linearised(g, p, self._follows)
-        shares, timed, targets = every[told], rows.following(every, self._follows)[told], targets[told]
-        metered = shares * rows.is_energy[told, None]
-        self.factor = _factor(rows.covariance(self._time, timed) + rows.covariance(self._power, metered) + known)
+        observed = self.observed
+        every, targets = observed.linearised(g, p, self._rhos)
+        shares, timed, targets = every[kept], observed.time_sensitivity(every, self._rhos)[kept], targets[kept]
+        metered = shares * observed.is_energy[kept, None]
+        self.factor = _factor(
+            observed.covariance(self._time, timed) + observed.covariance(self._power, metered) + known
+        )
         self.alpha = cho_solve((self.factor, True), targets)
         self.shares, self.timed, self.metered, self.targets = shares, timed, metered, targets
         toward_g, toward_p = timed.T @ self.alpha, metered.T @ self.alpha
         g, p = np.empty_like(g), np.empty_like(p)
-        for span, kt, kp in zip(rows.spans, self._time, self._power, strict=True):
+        for span, kt, kp in zip(observed.spans, self._time, self._power, strict=True):
             g[span], p[span] = kt @ toward_g[span], kp @ toward_p[span]
         return g, p
 

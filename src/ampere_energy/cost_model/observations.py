@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ampere_energy.measurement.records import Record, Timing, Window, durations, energies
-from ampere_energy.model.blocks import AnyKind, Fragment, Point
+from ampere_energy.model.kinds import AnyKind, Fragment, Point
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import Domain, Variant
+from ampere_energy.model.variants import Variant
+from ampere_energy.model.widths import Domain
 from ampere_energy.serialization import later
 
 Net = tuple[tuple[int, Point], ...]

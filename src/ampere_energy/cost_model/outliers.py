@@ -45,7 +45,7 @@ def discounted(observations: Sequence[Observation], time: Mean) -> list[Observat
     return found
 
 
-def telling(observations: Sequence[Observation]) -> list[Observation]:
+def believable(observations: Sequence[Observation]) -> list[Observation]:
     """Those whose time was no accident; those whose energy was, as timings."""
     kept = [o for o in observations if o.time_error < NOTHING]
     return [replace(o, energy_j=None, energy_error=0.0) if o.energy_error >= NOTHING else o for o in kept]

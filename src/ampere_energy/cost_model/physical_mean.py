@@ -27,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-from ampere_energy.model.blocks import Point
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.templates import MOST_AXES
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.widths import Domain
 
 Array = npt.NDArray[np.float64]
 TILE_STEP = 8

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from scipy.linalg import cho_solve, solve_triangular
 
 from ampere_energy.cost_model.kernels import TIME, Pair, Sites, between, covariance, joined, slope, tags_of
-from ampere_energy.cost_model.linearisation import CONTEXT_POWER, Mode, Rows
+from ampere_energy.cost_model.linearisation import COUPLING_POWER, LogObservations, Mode
 from ampere_energy.cost_model.observations import Net, Observation
 from ampere_energy.cost_model.physical_mean import Array
 
 if TYPE_CHECKING:
-    from ampere_energy.cost_model.joint import NetFit
+    from ampere_energy.cost_model.joint import JointFit
 
 CHUNK = 4096
 Variances = tuple[Array, Array, Array]
@@ -42,7 +42,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, eq=False)
-class Spot:
+class BlockSites:
     """One block of N networks: its D distinct sites, each network's site, and what follows from the site alone.
 
     Attributes:
@@ -74,27 +74,30 @@ def distinct(kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[int], 
 class Posterior:
     """The posterior: the rows' factor at the mode, and what predicting needs of it."""
 
-    def __init__(self, fit: NetFit) -> None:
+    def __init__(self, fit: JointFit) -> None:
         self.fit = fit
-        self.rows = rows = Rows(fit.subjects, fit.observations, fit.time, fit.energy, fit.slow)
-        mode = Mode(rows, fit.time_hyper, fit.power, fit.beside, fit.follows)
+        self.observed = observed = LogObservations(fit.subjects, fit.observations, fit.time, fit.energy, fit.slow)
+        mode = Mode(observed, fit.time_hyper, fit.power, fit.beside, fit.follows)
         timed, metered, factor, alpha = mode.timed, mode.metered, mode.factor, mode.alpha
-        self.context_var = fit.together**2 + fit.own[0] ** 2, CONTEXT_POWER**2 + fit.own[1] ** 2
+        self.coupling_var = fit.together**2 + fit.own[0] ** 2, COUPLING_POWER**2 + fit.own[1] ** 2
         self.factor, self.alpha = factor, alpha
         self.timed, self.metered = timed, metered
         self.toward_g, self.toward_p = timed.T @ alpha, metered.T @ alpha
-        w = rows.company * alpha
+        w = observed.coupled * alpha
         self.inverse_factor = solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
         self.half_timed, self.half_metered = self.inverse_factor @ timed, self.inverse_factor @ metered
-        self.half_context = self.inverse_factor @ (rows.company * fit.together**2)
-        self.half_power = self.inverse_factor @ (rows.company * rows.is_energy * CONTEXT_POWER**2)
-        self.context_time, self.context_power = fit.together**2 * w.sum(), CONTEXT_POWER**2 * w[rows.is_energy].sum()
+        self.half_coupling = self.inverse_factor @ (observed.coupled * fit.together**2)
+        self.half_power = self.inverse_factor @ (observed.coupled * observed.is_energy * COUPLING_POWER**2)
+        self.context_time, self.context_power = (
+            fit.together**2 * w.sum(),
+            COUPLING_POWER**2 * w[observed.is_energy].sum(),
+        )
 
-    def posterior(self, nets: Sequence[Net]) -> Array:
-        """See `NetFit.posterior`."""
-        fit, data = self.fit, self.rows
+    def log_covariance(self, nets: Sequence[Net]) -> Array:
+        """See `JointFit.log_covariance`."""
+        fit, data = self.fit, self.observed
         observations = [Observation(net, 1.0, 1.0, 0.0) for net in nets]
-        asked = Rows(fit.subjects, observations, fit.time, fit.energy, fit.slow)
+        asked = LogObservations(fit.subjects, observations, fit.time, fit.energy, fit.slow)
         g, p = np.zeros(len(asked.atoms)), np.zeros(len(asked.atoms))
         residuals = ([(TIME, hyper) for hyper in fit.time_hyper], fit.power)
         cross = [
@@ -108,8 +111,8 @@ class Posterior:
             g[mine] = cross[0][w] @ self.toward_g[theirs]
             p[mine] = cross[1][w] @ self.toward_p[theirs]
         shares, _ = asked.linearised(g, p, fit.follows)
-        timed, metered = asked.following(shares, fit.follows), shares * asked.is_energy[:, None]
-        within, toward = (asked.context(rows, fit.own, fit.together) for rows in (asked, data))
+        timed, metered = asked.time_sensitivity(shares, fit.follows), shares * asked.is_energy[:, None]
+        within, toward = (asked.coupling(rows, fit.own, fit.together) for rows in (asked, data))
         for part, (own, their) in enumerate(((timed, self.timed), (metered, self.metered))):
             for w, (mine, theirs) in enumerate(zip(asked.spans, data.spans, strict=True)):
                 prior = covariance(*residuals[part][w], Pair(asked.sites[w], asked.sites[w]))
@@ -119,11 +122,11 @@ class Posterior:
         return np.asarray(within - known.T @ known)
 
     def left_out(self) -> tuple[Array, Array]:
-        """See `NetFit.left_out`."""
+        """See `JointFit.left_out`."""
         inverse = cho_solve((self.factor, True), np.eye(len(self.alpha)))
         errors, deviations = [], []
-        for identity in range(self.rows.identity.max() + 1):
-            own = np.flatnonzero(self.rows.identity == identity)
+        for identity in range(self.observed.identity.max() + 1):
+            own = np.flatnonzero(self.observed.identity == identity)
             left = np.linalg.inv(inverse[np.ix_(own, own)])
             errors.append((left @ self.alpha[own])[-1])
             deviations.append(np.sqrt(left[-1, -1]))
@@ -135,14 +138,14 @@ class Posterior:
             widths = np.asarray(at, dtype=float)
             slow = self.fit.slow.at(kind, widths)
             sites = Sites(np.full(len(at), place), widths, self.fit.subjects[kind].taps, slow)
-            yield work, self.rows.spans[work], sites, Pair(sites, self.rows.sites[work])
+            yield work, self.observed.spans[work], sites, Pair(sites, self.observed.sites[work])
 
     def predict(self, kinds: Sequence[int], points: Sequence[Array]) -> Prediction:
-        """See `NetFit.predict`; what depends on single blocks once for each distinct point, the rest in chunks.
+        """See `JointFit.predict`; what depends on single blocks once for each distinct point, the rest in chunks.
 
         Blocks that are alike in all networks are one here, which counts as often as they are: deep models repeat a few.
         """
-        fit, count, company = self.fit, len(points[0]), (len(kinds) - 1) / len(kinds)
+        fit, count, coupling = self.fit, len(points[0]), (len(kinds) - 1) / len(kinds)
         first, places = distinct(kinds, points)
         blocks, times = [self._block(kinds[b], points[b]) for b in first], np.bincount(places)
         block_time = np.stack([block.time_s[block.back] for block in blocks], 1)
@@ -152,24 +155,24 @@ class Posterior:
         of_all = self._prior if count > 1 else self._prior_of_one
         time_var, energy_var, joint_var = (
             base + share
-            for base, share in zip(self._in_company(company), of_all(blocks, in_time, in_energy), strict=True)
+            for base, share in zip(self._coupled(coupling), of_all(blocks, in_time, in_energy), strict=True)
         )
         own, own_power = np.zeros(count), np.zeros(count)
         for start in range(0, count, CHUNK):
             part = slice(start, start + CHUNK)
             same = self._measured(kinds, [at[part] for at in points])
-            known_t, known_e = self._known(blocks, company, part, in_time[part], in_energy[part], same)
+            known_t, known_e = self._known(blocks, coupling, part, in_time[part], in_energy[part], same)
             time_var[part] -= np.einsum("ij,ij->i", known_t, known_t)
             energy_var[part] -= np.einsum("ij,ij->i", known_e, known_e)
             joint_var[part] -= np.einsum("ij,ij->i", known_t, known_e)
-            own[part] = (same * fit.own[0] ** 2 * self.rows.company) @ self.alpha
-            own_power[part] = (same * fit.own[1] ** 2 * self.rows.company * self.rows.is_energy) @ self.alpha
+            own[part] = (same * fit.own[0] ** 2 * self.observed.coupled) @ self.alpha
+            own_power[part] = (same * fit.own[1] ** 2 * self.observed.coupled * self.observed.is_energy) @ self.alpha
         # Blocks are at their expectations, and so is their sum; its median lies lower by half its own variance.
-        in_both, in_power = (company**2 * variance for variance in self.context_var)
+        in_both, in_power = (coupling**2 * variance for variance in self.coupling_var)
         middle_t = np.exp(-0.5 * np.maximum(time_var - in_both, 0.0))
         middle_e = np.exp(-0.5 * np.maximum(energy_var - in_both - in_power, 0.0))
-        lift = np.exp(company * (self.context_time + own))
-        lift_energy = lift * np.exp(company * (self.context_power + own_power))
+        lift = np.exp(coupling * (self.context_time + own))
+        lift_energy = lift * np.exp(coupling * (self.context_power + own_power))
         return Prediction(
             time * lift * middle_t,
             energy * lift_energy * middle_e,
@@ -181,33 +184,33 @@ class Posterior:
             energy * lift_energy,
         )
 
-    def _block(self, kind: int, at: Array) -> Spot:
+    def _block(self, kind: int, at: Array) -> BlockSites:
         """A block at its distinct points, seen through the rows: L⁻¹ ω k for time and for power."""
-        fit, rows = self.fit, self.rows
+        fit, observed = self.fit, self.observed
         work, place = fit.place[kind]
         points = np.asarray(at, dtype=float)
         _, first, back = np.unique(tags_of(points), return_index=True, return_inverse=True)
         slow = fit.slow.at(kind, points[first])
         sites = Sites(np.full(len(first), place), points[first], fit.subjects[kind].taps, slow)
-        span, count = rows.spans[work], len(sites)
+        span, count = observed.spans[work], len(sites)
         to_time, to_power = self.half_timed[:, span].T, self.half_metered[:, span].T
         g, p = np.empty(count), np.empty(count)
-        rows_time, rows_power = np.empty((count, len(rows.net))), np.empty((count, len(rows.net)))
+        rows_time, rows_power = np.empty((count, len(observed.net))), np.empty((count, len(observed.net)))
         for start in range(0, count, CHUNK):
             part = slice(start, start + CHUNK)
-            pair = Pair(sites.at(part), rows.sites[work])
+            pair = Pair(sites.at(part), observed.sites[work])
             kt = covariance(TIME, fit.time_hyper[work], pair)
             kp = covariance(*fit.power[work], pair)
             g[part], p[part] = kt @ self.toward_g[span], kp @ self.toward_p[span]
             np.matmul(kt, to_time, out=rows_time[part])
             np.matmul(kp, to_power, out=rows_power[part])
-        more = 1 + sites.follow(fit.follows[work])
+        more = 1 + sites.power_sensitivity(fit.follows[work])
         rows_power += more[:, None] * rows_time
         time_var = between(TIME, fit.time_hyper[work], sites, sites)
         energy_var = more**2 * time_var + between(*fit.power[work], sites, sites)
         time_var = time_var - np.einsum("ij,ij->i", rows_time, rows_time)
         energy_var = energy_var - np.einsum("ij,ij->i", rows_power, rows_power)
-        return Spot(
+        return BlockSites(
             work,
             sites,
             back.reshape(-1),
@@ -218,17 +221,17 @@ class Posterior:
         )
 
     def _known(
-        self, blocks: Sequence[Spot], company: float, part: slice, in_time: Array, in_energy: Array, same: Array
+        self, blocks: Sequence[BlockSites], coupling: float, part: slice, in_time: Array, in_energy: Array, same: Array
     ) -> tuple[Array, Array]:
         """What the rows know of networks' times and energies: their squares sum to the variance they take away."""
-        shared = company * self.half_context
+        shared = coupling * self.half_coupling
         known_t = np.broadcast_to(shared, (len(in_time), len(shared))).copy()
-        known_e = np.broadcast_to(shared + company * self.half_power, known_t.shape).copy()
+        known_e = np.broadcast_to(shared + coupling * self.half_power, known_t.shape).copy()
         if same.any():
-            in_company = company * same * self.rows.company
-            own = self.fit.own[0] ** 2 * in_company @ self.inverse_factor.T
+            coupled = coupling * same * self.observed.coupled
+            own = self.fit.own[0] ** 2 * coupled @ self.inverse_factor.T
             known_t += own
-            known_e += own + self.fit.own[1] ** 2 * (in_company * self.rows.is_energy) @ self.inverse_factor.T
+            known_e += own + self.fit.own[1] ** 2 * (coupled * self.observed.is_energy) @ self.inverse_factor.T
         for b, block in enumerate(blocks):
             back = block.back[part]
             for known, share, seen in (
@@ -240,12 +243,12 @@ class Posterior:
                 known += taken
         return known_t, known_e
 
-    def _in_company(self, company: float) -> tuple[float, float, float]:
-        """What company adds to the variances of time and energy, and to their covariance."""
-        in_both, in_power = (company**2 * variance for variance in self.context_var)
+    def _coupled(self, coupling: float) -> tuple[float, float, float]:
+        """What coupling adds to the variances of time and energy, and to their covariance."""
+        in_both, in_power = (coupling**2 * variance for variance in self.coupling_var)
         return in_both, in_both + in_power, in_both
 
-    def _prior(self, blocks: Sequence[Spot], in_time: Array, in_energy: Array) -> Variances:
+    def _prior(self, blocks: Sequence[BlockSites], in_time: Array, in_energy: Array) -> Variances:
         """What blocks have of the variances of time and energy and of their covariance, before any observation."""
         time_var, energy_var, joint_var = np.zeros((3, len(in_time)))
         for i, a in enumerate(blocks):
@@ -253,7 +256,7 @@ class Posterior:
                 if a.work != b.work:
                     continue
                 follow, power = self.fit.follows[a.work], self.fit.power[a.work]
-                more, other_more = ((1 + block.sites.follow(follow))[block.back] for block in (a, b))
+                more, other_more = ((1 + block.sites.power_sensitivity(follow))[block.back] for block in (a, b))
                 if i == j:
                     kt = between(TIME, self.fit.time_hyper[a.work], a.sites, a.sites)[a.back]
                     kp = between(*power, a.sites, a.sites)[a.back]
@@ -269,13 +272,13 @@ class Posterior:
                 joint_var += (cross if i == j else cross + in_time[:, j] * in_energy[:, i] * more) * kt
         return time_var, energy_var, joint_var
 
-    def _prior_of_one(self, blocks: Sequence[Spot], in_time: Array, in_energy: Array) -> Variances:
+    def _prior_of_one(self, blocks: Sequence[BlockSites], in_time: Array, in_energy: Array) -> Variances:
         """The same of a single network: pairs of blocks as matrices, a work at a time."""
         time_var, energy_var, joint_var = np.zeros((3, 1))
         for work in dict.fromkeys(block.work for block in blocks):
             own = [i for i, block in enumerate(blocks) if block.work == work]
             sites = joined([blocks[i].sites for i in own])
-            pair, more = Pair(sites, sites), 1 + sites.follow(self.fit.follows[work])
+            pair, more = Pair(sites, sites), 1 + sites.power_sensitivity(self.fit.follows[work])
             kt = covariance(TIME, self.fit.time_hyper[work], pair)
             t, e = in_time[0, own], in_energy[0, own]
             time_var += t @ kt @ t
@@ -285,21 +288,21 @@ class Posterior:
 
     def _measured(self, kinds: Sequence[int], points: Sequence[Array]) -> Array:
         """Which rows are of the very same network: (N, rows), or (1, rows) of zeros where none of the structure is."""
-        found = np.zeros((1, len(self.rows.net)))
-        for row, net in enumerate(self.rows.net):
-            blocks = self.rows.observations[net].blocks
+        found = np.zeros((1, len(self.observed.net)))
+        for row, net in enumerate(self.observed.net):
+            blocks = self.observed.observations[net].blocks
             if len(blocks) > 1 and [kind for kind, _ in blocks] == list(kinds):
                 if len(found) == 1 != len(points[0]):
-                    found = np.zeros((len(points[0]), len(self.rows.net)))
+                    found = np.zeros((len(points[0]), len(self.observed.net)))
                 agree = [(at == np.array(point)).all(1) for at, (_, point) in zip(points, blocks, strict=True)]
                 found[:, row] = np.logical_and.reduce(agree)
         return found
 
     def gradient(self, kinds: Sequence[int], points: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-        """See `NetFit.gradient`."""
-        fit, company = self.fit, (len(kinds) - 1) / len(kinds)
-        lift = np.exp(company * self.context_time)
-        lift_energy = lift * np.exp(company * self.context_power)
+        """See `JointFit.gradient`."""
+        fit, coupling = self.fit, (len(kinds) - 1) / len(kinds)
+        lift = np.exp(coupling * self.context_time)
+        lift_energy = lift * np.exp(coupling * self.context_power)
         energies, times = [], []
         for kind, (work, span, own, pair) in zip(kinds, self._blocks(kinds, points), strict=True):
             dg = slope(TIME, fit.time_hyper[work], pair, self.toward_g[span])
@@ -308,7 +311,7 @@ class Posterior:
             by_time = spot.rows_time[spot.back] @ self.inverse_factor
             by_energy = spot.rows_energy[spot.back] @ self.inverse_factor
             dvt = -2 * slope(TIME, fit.time_hyper[work], pair, by_time @ self.timed[:, span])
-            more = 1 + own.follow(fit.follows[work])[:, None]
+            more = 1 + own.power_sensitivity(fit.follows[work])[:, None]
             dve = -2 * more * slope(TIME, fit.time_hyper[work], pair, by_energy @ self.timed[:, span])
             dve = dve - 2 * slope(*fit.power[work], pair, by_energy @ self.metered[:, span])
             t, e = lift * spot.time_s[spot.back], lift_energy * spot.energy_j[spot.back]
@@ -319,13 +322,13 @@ class Posterior:
         return energies, times
 
     def sample(self, kinds: Sequence[int], points: Sequence[Array], draws: int, seed: int) -> tuple[Array, Array]:
-        """See `NetFit.sample`."""
-        fit, rows = self.fit, self.rows
-        company = (len(kinds) - 1) / len(kinds)
+        """See `JointFit.sample`."""
+        fit, observed = self.fit, self.observed
+        coupling = (len(kinds) - 1) / len(kinds)
         count = len(kinds)
         blocks = list(self._blocks(kinds, points))
         prior = np.zeros((2 * count + 2, 2 * count + 2))  # g of each block, p of each, context of time and power
-        cross = np.zeros((2 * count + 2, len(rows.net)))
+        cross = np.zeros((2 * count + 2, len(observed.net)))
         for i, (work, span, a, pair) in enumerate(blocks):
             cross[i] = covariance(TIME, fit.time_hyper[work], pair)[0] @ self.timed.T[span]
             cross[count + i] = covariance(*fit.power[work], pair)[0] @ self.metered.T[span]
@@ -333,17 +336,17 @@ class Posterior:
                 if work == other:
                     prior[i, j] = between(TIME, fit.time_hyper[work], a, b)[0]
                     prior[count + i, count + j] = between(*fit.power[work], a, b)[0]
-        prior[-2, -2], prior[-1, -1] = self.context_var
+        prior[-2, -2], prior[-1, -1] = self.coupling_var
         same = self._measured(kinds, points)[0]
-        cross[-2] = rows.company * (fit.together**2 + same * fit.own[0] ** 2)
-        cross[-1] = rows.company * rows.is_energy * (CONTEXT_POWER**2 + same * fit.own[1] ** 2)
+        cross[-2] = observed.coupled * (fit.together**2 + same * fit.own[0] ** 2)
+        cross[-1] = observed.coupled * observed.is_energy * (COUPLING_POWER**2 + same * fit.own[1] ** 2)
         known = solve_triangular(self.factor, cross.T, lower=True)
         half = np.linalg.cholesky(prior - known.T @ known + 1e-12 * np.eye(len(prior)))
         z = cross @ self.alpha + np.random.default_rng(seed).standard_normal((draws, len(prior))) @ half.T
         g, p = z[:, :count], z[:, count : 2 * count]
         mt = np.array([fit.time.at(k, at[:1])[0] for k, at in zip(kinds, points, strict=True)])
         me = np.array([fit.energy_mean(k, at[:1])[0] for k, at in zip(kinds, points, strict=True)])
-        more = np.array([1 + own.follow(fit.follows[work])[0] for work, _, own, _ in blocks])
-        times = (fit.time.base + (mt * np.exp(g)).sum(1)) * np.exp(company * z[:, -2])
-        energies = (fit.energy.base + (me * np.exp(more * g + p)).sum(1)) * np.exp(company * (z[:, -2] + z[:, -1]))
+        more = np.array([1 + own.power_sensitivity(fit.follows[work])[0] for work, _, own, _ in blocks])
+        times = (fit.time.base + (mt * np.exp(g)).sum(1)) * np.exp(coupling * z[:, -2])
+        energies = (fit.energy.base + (me * np.exp(more * g + p)).sum(1)) * np.exp(coupling * (z[:, -2] + z[:, -1]))
         return times, energies

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ampere_energy.cost_model.observations import Observation, Subject
-from ampere_energy.cost_model.outliers import telling
+from ampere_energy.cost_model.outliers import believable
 from ampere_energy.cost_model.physical_mean import Array, Mean
-from ampere_energy.model.blocks import Point
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.kinds import Point
+from ampere_energy.model.widths import Domain
 
 _TIMES = 6.0
 """How many times its mean a slow block takes: of what was recorded, slow ones take 15 or more, all others up to 3.2."""
@@ -63,7 +63,7 @@ class Slow:
     """Those subjects, by their places, that are slow somewhere: in which boxes, and which points were seen to be."""
 
     boxes: Mapping[int, Sequence[Box]]
-    told: Mapping[int, Mapping[Point, bool]]
+    ratios: Mapping[int, Mapping[Point, bool]]
 
     def at(self, subject: int, points: Array) -> Flags:
         """Which points (n, axes) of a subject are slow: (n,)."""
@@ -75,18 +75,18 @@ class Slow:
 
 def slow_blocks(subjects: Sequence[Subject], observations: Sequence[Observation], time: Mean) -> Slow:
     """Which blocks take many times what the mean of time says: those measured alone tell, then those in company."""
-    observations = telling(observations)
+    observations = believable(observations)
     alone = [o for o in observations if len(o.blocks) == 1]
     together = [o for o in observations if len(o.blocks) > 1]
     known: list[dict[Point, float]] = [{} for _ in subjects]
-    for subject, point, times in _told(alone, range(len(subjects)), time):
+    for subject, point, times in _single_block_ratios(alone, range(len(subjects)), time):
         known[subject][point] = times
     somewhere = [subject for subject, times in enumerate(known) if _stand_apart(list(times.values()))]
-    for subject, point, times in _told(together, somewhere, time) if somewhere else ():
+    for subject, point, times in _single_block_ratios(together, somewhere, time) if somewhere else ():
         known[subject].setdefault(point, times)
-    told = {subject: {point: times > _TIMES for point, times in known[subject].items()} for subject in somewhere}
-    boxes = {subject: found for subject, own in told.items() if (found := boxes_of(own, subjects[subject].domain))}
-    return Slow(boxes, {subject: told[subject] for subject in boxes})
+    ratios = {subject: {point: times > _TIMES for point, times in known[subject].items()} for subject in somewhere}
+    boxes = {subject: found for subject, own in ratios.items() if (found := boxes_of(own, subjects[subject].domain))}
+    return Slow(boxes, {subject: ratios[subject] for subject in boxes})
 
 
 def _stand_apart(times: Sequence[float]) -> bool:
@@ -95,7 +95,7 @@ def _stand_apart(times: Sequence[float]) -> bool:
     return len(slow) >= _FEWEST and min(slow) > _APART * max(others, default=0.0)
 
 
-def _told(
+def _single_block_ratios(
     observations: Sequence[Observation], subjects: Sequence[int], time: Mean
 ) -> Iterator[tuple[int, Point, float]]:
     """Of networks with one block of these subjects: the block, and how many times its mean it takes.
@@ -114,14 +114,14 @@ def _told(
         yield *block, (seen.time_s - rest_s) / means[block]
 
 
-def boxes_of(told: Mapping[Point, bool], domain: Domain) -> list[Box]:
+def boxes_of(ratios: Mapping[Point, bool], domain: Domain) -> list[Box]:
     """A few boxes that slow points span and no usual one lies in; none where they would be too many.
 
     A box that is long against what is left to the end of the widths reaches to there, if nothing speaks against.
     """
-    usual = np.array([point for point, is_slow in told.items() if not is_slow], dtype=float).reshape(-1, len(domain))
+    usual = np.array([point for point, is_slow in ratios.items() if not is_slow], dtype=float).reshape(-1, len(domain))
     found: list[Box] = []
-    for point in (point for point, is_slow in told.items() if is_slow):
+    for point in (point for point, is_slow in ratios.items() if is_slow):
         box = Box(point, point)
         while (joined := _joined(box, found, usual)) is not None:
             found.remove(joined)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ampere_energy.cost_model.joint import NetFit
-from ampere_energy.model.blocks import AnyKind, Fragment, Kind, Point
+from ampere_energy.cost_model.joint import JointFit
+from ampere_energy.model.kinds import AnyKind, Fragment, Kind, Point
 from ampere_energy.model.layers import NORMALISATIONS
 from ampere_energy.model.program import Source, size_of
 
@@ -82,7 +82,7 @@ def _recorded(kind: Fragment, point: Point) -> tuple[str, int, int, int, int]:
     return _operation(kind.main, kind), len(program.operations), passes, len(trained), sum(map(size_of, trained))
 
 
-def collect(kinds: Sequence[AnyKind], fit: NetFit) -> tuple[Reference, ...]:
+def collect(kinds: Sequence[AnyKind], fit: JointFit) -> tuple[Reference, ...]:
     """The blocks that were measured by themselves, some of each kind from its smallest to its largest.
 
     Args:

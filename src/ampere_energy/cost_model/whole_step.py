@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.posterior import Prediction
@@ -49,7 +49,7 @@ class Steps:
     device_bound: Array
 
 
-def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
+def steps(fit: JointFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
     """What steps of networks of one structure cost.
 
     Args:
@@ -60,7 +60,7 @@ def steps(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Steps:
     return whole(fit, fit.predict(kinds, points), *issuing(fit, kinds, points))
 
 
-def whole(fit: NetFit, found: Prediction, host_s: Array, host_std_s: Array) -> Steps:
+def whole(fit: JointFit, found: Prediction, host_s: Array, host_std_s: Array) -> Steps:
     """Whole steps from what the device does, and from how long the host takes to issue one."""
     busy_s, busy_j = found.time_s, found.energy_j
     if fit.host is None or fit.idle_w is None:
@@ -84,7 +84,7 @@ def whole(fit: NetFit, found: Prediction, host_s: Array, host_std_s: Array) -> S
     return Steps(energy_j, wall_s, spread, found.block_energy_j, found.block_time_s, other, busy_s / wall_s, 1 - waits)
 
 
-def issuing(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> tuple[Array, Array]:
+def issuing(fit: JointFit, kinds: Sequence[int], points: Sequence[Array]) -> tuple[Array, Array]:
     """Seconds the host takes to issue steps, and their standard deviations; none where the step is launched whole."""
     if fit.host is None:
         return np.zeros(len(points[0])), np.zeros(len(points[0]))
@@ -92,7 +92,7 @@ def issuing(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> tuple
     return host_s, fit.host.spread * host_s
 
 
-def host_time(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Array:
+def host_time(fit: JointFit, kinds: Sequence[int], points: Sequence[Array]) -> Array:
     """Seconds the host takes to issue steps of networks of one structure: shape (N,)."""
     assert fit.host is not None
     subjects = [fit.subjects[kind] for kind in kinds]
@@ -103,7 +103,7 @@ def host_time(fit: NetFit, kinds: Sequence[int], points: Sequence[Array]) -> Arr
     return np.asarray(fit.host.base_s + np.sum(parts, axis=0))
 
 
-def may_wait(fit: NetFit, net: Net) -> bool:
+def may_wait(fit: JointFit, net: Net) -> bool:
     """Whether a network's step may wait for its host, by how long the two take; also where nobody knows."""
     kinds, points = [kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net]
     try:

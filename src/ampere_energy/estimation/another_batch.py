@@ -22,7 +22,7 @@ from ampere_energy.model.training import Training
 FARTHEST = 64
 """By how many times batches may differ: what is farther apart was never tried."""
 _CARD_CALL_S, _CARD_CALL_POWER, _CPU_CALL_S = 3.5e-6, 1.2, 12e-6
-"""How long the shortest call lasts, and its power over that of waiting, on an H200; on a CPU (`studies.batches`)."""
+"""How long the shortest call lasts, its power over that of waiting, on an H200; on a CPU (docs/results/batches.md)."""
 _FIXED_MOST = 0.9
 _APART, _FIXED = 0.07, 0.3
 """Standard deviations of the logarithm of the energy: an e-fold of the batch away, and where all is fixed."""

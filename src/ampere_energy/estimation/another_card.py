@@ -6,18 +6,18 @@ import math
 from dataclasses import replace
 from statistics import NormalDist
 
-from ampere_energy.estimation.estimate import Estimate
+from ampere_energy.estimation.result import Estimate
 
 CARD = 0.03
 """One factor in energy from card to card: in the same time, at the same clock, one takes more watts than another.
 
-Standard deviation, as is the next; both are from bundled profiles on members measured on other cards (`studies.cards`).
+Standard deviation, as is the next; both are of bundled profiles on other cards (docs/results/other-cards.md).
 """
 HOST = 0.1
 """How the pace of another host changes a step's energy, for the share of the time that the device waits for it."""
 
 
-def elsewhere(found: Estimate) -> Estimate:
+def on_another_card(found: Estimate) -> Estimate:
     """An estimate with an interval for another card of the make, in another machine."""
     more = math.hypot(CARD, HOST * (1 - found.busy))
     narrow = math.log(found.interval_j[1] / found.energy_j)

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import block_diag
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.posterior import Prediction
 from ampere_energy.cost_model.traits import Reference, Traits, spread_out, traits_of
 from ampere_energy.cost_model.whole_step import Steps, issuing, whole
 from ampere_energy.errors import FileError, RequestError
 from ampere_energy.estimation.another_batch import rebatched
-from ampere_energy.estimation.unseen_kinds import Across, Guess
+from ampere_energy.estimation.unseen_kinds import Guess, UnseenKinds
 from ampere_energy.model.blocks import Block
 from ampere_energy.profiles.profile import Profile
 
@@ -78,7 +78,7 @@ def covariance_of_sums(a: Parts, b: Parts, cross: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Wanted:
     """A block of a model, and what a profile knows of it.
 
     Attributes:
@@ -96,30 +96,30 @@ def _traits(block: Block) -> Traits:
     return traits_of(block.kind, block.point)
 
 
-def approximated(asked: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> Approximation:
+def predicted_step(wanted: Sequence[Wanted], profile: Profile, nets: JointFit, batch: int) -> Approximation:
     """One step of a model.
 
     Args:
-        asked: the model's blocks.
+        wanted: the model's blocks.
         profile: made by the `ampere` method.
         nets: what it learnt.
         batch: the model's.
     """
-    known = [one for one in asked if one.place is not None]
-    if len(known) < len(asked):
-        return _mixed(asked, _Known.of(known, profile, nets, batch), profile, nets)
-    device, block_std = _known(known, profile, nets, batch)
+    known = [one for one in wanted if one.place is not None]
+    if len(known) < len(wanted):
+        return _mixed(wanted, _KnownPart.of(known, profile, nets, batch), profile, nets)
+    device, block_std = _known_part(known, profile, nets, batch)
     step = whole(nets, device, *issuing(nets, *_placed(known)))
     return Approximation(step, block_std, math.sqrt(float(device.energy_var[0])))
 
 
-def _placed(known: Sequence[Asked]) -> tuple[list[int], list[Array]]:
+def _placed(known: Sequence[Wanted]) -> tuple[list[int], list[Array]]:
     """The subjects and widths of known blocks."""
     kinds = [one.place for one in known if one.place is not None]
     return kinds, [np.array([one.there.point], dtype=float) for one in known]
 
 
-def _known(known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> tuple[Prediction, Array]:
+def _known_part(known: Sequence[Wanted], profile: Profile, nets: JointFit, batch: int) -> tuple[Prediction, Array]:
     """What the device does for known blocks, and the standard deviations of the logarithms of their energies."""
     kinds, points = _placed(known)
     device, block_std = nets.predict(kinds, points), nets.block_std(kinds, points)
@@ -131,16 +131,16 @@ def _known(known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -
     return device, np.hypot(block_std, doubt)
 
 
-def _mixed(asked: Sequence[Asked], known: _Known, profile: Profile, nets: NetFit) -> Approximation:
+def _mixed(wanted: Sequence[Wanted], known: _KnownPart, profile: Profile, nets: JointFit) -> Approximation:
     """A model with blocks that are to be guessed."""
     references = _references(profile)
-    guessed = np.array([one.place is None for one in asked])
-    unknown = [one for one in asked if one.place is None]
+    guessed = np.array([one.place is None for one in wanted])
+    unknown = [one for one in wanted if one.place is None]
     seconds, joules = (_guess(references, nets, values, unknown) for values in _costs(references, nets))
     times = Parts(np.append(known.time_s, expectations(seconds)), block_diag(known.time_var, seconds.covariance))
     energies = Parts(np.append(known.energy_j, expectations(joules)), block_diag(known.energy_var, joules.covariance))
     cross = block_diag(known.joint_var, TOGETHER * (seconds.covariance + joules.covariance) / 2)
-    block_s, block_j, block_std = (np.empty(len(asked)) for _ in range(3))
+    block_s, block_j, block_std = (np.empty(len(wanted)) for _ in range(3))
     block_s[guessed], block_s[~guessed] = times.expected[1:], known.block_time_s
     block_j[guessed], block_j[~guessed] = energies.expected[1:], known.block_energy_j
     block_std[guessed], block_std[~guessed] = np.sqrt(np.diagonal(joules.covariance)), known.block_std
@@ -154,7 +154,7 @@ def _mixed(asked: Sequence[Asked], known: _Known, profile: Profile, nets: NetFit
         block_j[None, :] * energies.to_median,
         np.array([energies.expected.sum()]),
     )
-    host_s, host_std_s = _host(asked, references, nets)
+    host_s, host_std_s = _host(wanted, references, nets)
     step = whole(nets, device, np.array([host_s]), np.array([host_std_s]))
     return Approximation(step, block_std, math.sqrt(energies.variance))
 
@@ -173,7 +173,7 @@ def _references(profile: Profile) -> list[Reference]:
     return [reference for own in by_kind.values() for reference in spread_out(own, most)]
 
 
-def _costs(references: Sequence[Reference], nets: NetFit) -> tuple[Array, Array]:
+def _costs(references: Sequence[Reference], nets: JointFit) -> tuple[Array, Array]:
     """Seconds and joules of the references, without what every step pays once."""
     seconds, joules = np.empty(len(references)), np.empty(len(references))
     for subject in {reference.subject for reference in references}:
@@ -183,10 +183,10 @@ def _costs(references: Sequence[Reference], nets: NetFit) -> tuple[Array, Array]
     return seconds, joules
 
 
-def _guess(references: Sequence[Reference], nets: NetFit, values: Array, unknown: Sequence[Asked]) -> Guess:
+def _guess(references: Sequence[Reference], nets: JointFit, values: Array, unknown: Sequence[Wanted]) -> Guess:
     names = [nets.subjects[reference.subject].id for reference in references]
     try:
-        across = Across(names, [reference.traits for reference in references], values)
+        across = UnseenKinds(names, [reference.traits for reference in references], values)
         guess = across.predict([one.own.kind.id for one in unknown], [_traits(one.own) for one in unknown])
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         raise FileError(f"the profile's kinds cannot be compared ({error})", "profile again") from error
@@ -199,7 +199,7 @@ def expectations(guess: Guess) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _KnownPart:
     """The known blocks of a model with what every step pays once: expectations, and variances of logarithms."""
 
     time_s: float
@@ -212,11 +212,11 @@ class _Known:
     block_std: Array
 
     @classmethod
-    def of(cls, known: Sequence[Asked], profile: Profile, nets: NetFit, batch: int) -> _Known:
+    def of(cls, known: Sequence[Wanted], profile: Profile, nets: JointFit, batch: int) -> _KnownPart:
         if not known:
             none = np.zeros(0)
             return cls(nets.time.base, nets.energy.base, 0.0, 0.0, 0.0, none, none, none)
-        found, block_std = _known(known, profile, nets, batch)
+        found, block_std = _known_part(known, profile, nets, batch)
         time_var, energy_var, joint_var = (float(v[0]) for v in (found.time_var, found.energy_var, found.joint_var))
         lift_s, lift_j = math.exp(time_var / 2), float(found.expected_j[0] / found.energy_j[0])
         return cls(
@@ -231,12 +231,12 @@ class _Known:
         )
 
 
-def _host(asked: Sequence[Asked], references: Sequence[Reference], nets: NetFit) -> tuple[float, float]:
+def _host(wanted: Sequence[Wanted], references: Sequence[Reference], nets: JointFit) -> tuple[float, float]:
     """Seconds the host takes to issue the step, and their standard deviation; none where nothing waits for it."""
     host = nets.host
     if host is None or nets.idle_w is None:
         return 0.0, 0.0
-    known, blocks = dict(host.structures), [one.there for one in asked]
+    known, blocks = dict(host.structures), [one.there for one in wanted]
     missing = [block for block in blocks if block.kind.structure not in known]
     ready = [block for block in blocks if block.kind.structure in known]
     each = [host.takes(b.kind.structure, b.kind.work, np.array([b.point], dtype=float))[0] for b in ready]
@@ -245,7 +245,7 @@ def _host(asked: Sequence[Asked], references: Sequence[Reference], nets: NetFit)
     told = [(name, traits) for name, traits in seen.items() if known.get(name, 0.0) > 0]
     if not missing or not told:
         return seconds, host.spread * seconds
-    across = Across([n for n, _ in told], [_issued(t) for _, t in told], np.array([known[n] for n, _ in told]))
+    across = UnseenKinds([n for n, _ in told], [_issued(t) for _, t in told], np.array([known[n] for n, _ in told]))
     traits = [_issued(_traits(block)) for block in missing]
     guess = across.predict([block.kind.structure for block in missing], traits)
     more = Parts(expectations(guess), guess.covariance)

@@ -15,7 +15,7 @@ from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, set_to
-from ampere_energy.profiles.bundles.catalogue import About, Widths, entries, load_bundled
+from ampere_energy.profiles.bundles.catalogue import BundleEntry, Widths, entries, load_bundled
 from ampere_energy.profiles.profile import Profile
 
 _MOST_NAMED = 6
@@ -30,7 +30,7 @@ class Choice:
     """
 
     name: str
-    about: About
+    entry: BundleEntry
     profile: Profile
     ref: ModelRef
     spec: ModelSpec
@@ -59,7 +59,7 @@ def choose(
         input_given: otherwise a family takes the input of its own profiles, or of others that read the same; a
             factory tells its input itself.
         mode_given: otherwise any mode will do, eager first.
-        approximate: take the nearest (`predict.nearest`) where none covers the model.
+        approximate: take the nearest (`estimation.nearest`) where none covers the model.
 
     Raises:
         CoverageError: nothing in the bundle covers the model; says what it has.
@@ -67,20 +67,20 @@ def choose(
     found = entries(bundle)
     specs: dict[ModelRef, ModelSpec] = {}
 
-    def once(asked: ModelRef) -> ModelSpec:
-        if asked not in specs:
-            specs[asked] = read(asked)
-        return specs[asked]
+    def once(one: ModelRef) -> ModelSpec:
+        if one not in specs:
+            specs[one] = read(one)
+        return specs[one]
 
-    asked = list(_candidates(found, ref, input_given, mode_given))
+    likely = list(_candidates(found, ref, input_given, mode_given))
     fewest: tuple[int, Choice] | None = None
-    for name, one in asked:
-        spec, about = once(one), found[name]
-        if spec.training != about.training:
+    for name, one in likely:
+        spec, entry = once(one), found[name]
+        if spec.training != entry.training:
             continue
         profile = load_bundled(bundle, name)
-        lacking = sum(profile.nets is None or not covered(block, profile.nets) for block in spec.blocks)
-        choice = Choice(name, about, profile, one, spec)
+        lacking = sum(not covered(block, profile.joint) for block in spec.blocks)
+        choice = Choice(name, entry, profile, one, spec)
         if not lacking:
             return choice
         if fewest is None or lacking < fewest[0]:
@@ -91,7 +91,7 @@ def choose(
             "its profiles were made with torch's own settings: leave these out, or make your own profile with "
             "ampere profile",
         )
-    questions = _questions(ref, [one for _, one in asked], mode_given)
+    questions = _questions(ref, [one for _, one in likely], mode_given)
     if approximate:
         for one in questions:
             if (near := _nearest(bundle, found, one, once)) is not None:
@@ -100,37 +100,37 @@ def choose(
     raise CoverageError(
         f"nothing in {bundle} covers {ref} with these settings{closest}",
         f"it has {_listed(found, ref.source)}: ask for one of these, or make your own profile with ampere profile",
-        near=any(_serves(about, once(one)) for one in questions for about in found.values()),
+        near=any(_serves(entry, once(one)) for one in questions for entry in found.values()),
     )
 
 
-def _questions(ref: ModelRef, asked: list[ModelRef], mode_given: bool) -> list[ModelRef]:
+def _questions(ref: ModelRef, likely: list[ModelRef], mode_given: bool) -> list[ModelRef]:
     """The model as the nearest profile is asked about it: one input, the likeliest, in each mode that will do."""
-    first = asked[0] if asked else ref
+    first = likely[0] if likely else ref
     modes = [ref.training.mode] if mode_given else list(Mode)
     return [replace(first, training=replace(first.training, mode=mode)) for mode in modes]
 
 
-def _nearest(bundle: str, found: Mapping[str, About], ref: ModelRef, read: Read) -> Choice | None:
+def _nearest(bundle: str, found: Mapping[str, BundleEntry], ref: ModelRef, read: Read) -> Choice | None:
     """The nearest of a bundle's profiles that were made with a model's settings but its batch, if there are any."""
     spec, sample = read(ref), _sample(ref)
 
     def candidates() -> Iterator[Candidate]:
-        for name, about in sorted(found.items(), key=lambda entry: _preferred(entry[1], ref, spec)):
-            if not _serves(about, spec):
+        for name, entry in sorted(found.items(), key=lambda named: _preferred(named[1], ref, spec)):
+            if not _serves(entry, spec):
                 continue
             # Blocks of a model that reads other samples are of other kinds: it is read at no other batch for them.
-            there = read_there(ref, spec, about.training, read) if sample == about.input[1:] else None
-            blind = there is None and about.training != spec.training
+            there = read_there(ref, spec, entry.training, read) if sample == entry.input[1:] else None
+            blind = there is None and entry.training != spec.training
             yield Candidate(name, partial(load_bundled, bundle, name), there, blind)
 
     best = nearest(spec, candidates())
     return None if best is None else Choice(best.name, found[best.name], best.load(), ref, spec, best.there)
 
 
-def _serves(about: About, spec: ModelSpec) -> bool:
+def _serves(entry: BundleEntry, spec: ModelSpec) -> bool:
     """Whether a profile can be asked about a model, its batch bridged."""
-    return spec.training == about.training or bridged(spec.training, about.training)
+    return spec.training == entry.training or bridged(spec.training, entry.training)
 
 
 def _sample(ref: ModelRef) -> tuple[int, ...] | None:
@@ -140,57 +140,57 @@ def _sample(ref: ModelRef) -> tuple[int, ...] | None:
 
 
 def _candidates(
-    found: Mapping[str, About], ref: ModelRef, input_given: bool, mode_given: bool
+    found: Mapping[str, BundleEntry], ref: ModelRef, input_given: bool, mode_given: bool
 ) -> Iterator[tuple[str, ModelRef]]:
     """Names of the profiles that may serve, best first, each with the model as it would be asked about."""
     from_family = ref.source in FAMILIES and not input_given
     related = _of_family(found, ref.source)
     if from_family and not related:  # others that read the same
         shape = FAMILIES[ref.source].input[1:]
-        related = {name: about for name, about in found.items() if about.input[1:] == shape}
-    for name, about in _ordered(found, ref):
-        training = ref.training if mode_given else replace(ref.training, mode=about.mode)
-        if replace(training, batch=1) != replace(about.training, batch=1):
+        related = {name: entry for name, entry in found.items() if entry.input[1:] == shape}
+    for name, entry in _ordered(found, ref):
+        training = ref.training if mode_given else replace(ref.training, mode=entry.mode)
+        if replace(training, batch=1) != replace(entry.training, batch=1):
             continue
         if not from_family:
             yield name, replace(ref, training=training)
         elif name in related:
-            yield name, model_ref(ref.source, widths=ref.widths, input=about.input, training=training)
+            yield name, model_ref(ref.source, widths=ref.widths, input=entry.input, training=training)
 
 
-def _ordered(found: Mapping[str, About], ref: ModelRef) -> list[tuple[str, About]]:
+def _ordered(found: Mapping[str, BundleEntry], ref: ModelRef) -> list[tuple[str, BundleEntry]]:
     """Profiles, those first that are preferred where several cover a model."""
     modes = list(Mode)
 
-    def preferred(entry: tuple[str, About]) -> tuple[bool, int, bool, bool, int, str]:
-        name, about = entry
-        own, aligned = about.family == ref.source, about.widths is Widths.ALIGNED
-        return not own, modes.index(about.mode), about.input[1:] != ref.input[1:], not aligned, -about.input[0], name
+    def preferred(named: tuple[str, BundleEntry]) -> tuple[bool, int, bool, bool, int, str]:
+        name, entry = named
+        own, aligned = entry.family == ref.source, entry.widths is Widths.ALIGNED
+        return not own, modes.index(entry.mode), entry.input[1:] != ref.input[1:], not aligned, -entry.input[0], name
 
     return sorted(found.items(), key=preferred)
 
 
-def _preferred(about: About, ref: ModelRef, spec: ModelSpec) -> tuple[bool, bool, bool, float]:
+def _preferred(entry: BundleEntry, ref: ModelRef, spec: ModelSpec) -> tuple[bool, bool, bool, float]:
     """What is preferred of profiles that know a model alike.
 
     The batch that is nearest: what fills the device tells more of what does less. Where all is guessed, the largest,
     so that a model's batches are guessed from one and the same.
     """
-    own, reads, batch = about.family == ref.source, _sample(ref) == about.input[1:], about.training.batch
+    own, reads, batch = entry.family == ref.source, _sample(ref) == entry.input[1:], entry.training.batch
     steps = math.log(spec.training.batch / batch)
-    return not own, not reads, about.widths is not Widths.ALIGNED, max(-steps, 2 * steps) if reads else -batch
+    return not own, not reads, entry.widths is not Widths.ALIGNED, max(-steps, 2 * steps) if reads else -batch
 
 
-def _of_family(found: Mapping[str, About], family: str) -> dict[str, About]:
-    return {name: about for name, about in found.items() if about.family == family}
+def _of_family(found: Mapping[str, BundleEntry], family: str) -> dict[str, BundleEntry]:
+    return {name: entry for name, entry in found.items() if entry.family == family}
 
 
-def _listed(found: Mapping[str, About], family: str) -> str:
+def _listed(found: Mapping[str, BundleEntry], family: str) -> str:
     """What a bundle has of a family, or else the families and inputs that it has."""
     own = _of_family(found, family)
     if not own:
-        return " / ".join(dict.fromkeys(about.place for _, about in sorted(found.items())))
-    texts = [str(about) for _, about in sorted(own.items())]
+        return " / ".join(dict.fromkeys(entry.place for _, entry in sorted(found.items())))
+    texts = [str(entry) for _, entry in sorted(own.items())]
     more = len(texts) - _MOST_NAMED
     aligned = f" (aligned: multiples of {TILE_STEP})" if any(a.widths is Widths.ALIGNED for a in own.values()) else ""
     return " / ".join(texts[:_MOST_NAMED]) + (f" and {more} more (see ampere profiles)" if more > 0 else "") + aligned

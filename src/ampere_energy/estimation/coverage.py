@@ -9,14 +9,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import NoReturn
 
+from ampere_energy.cost_model.known_kinds import KnownKind
 from ampere_energy.errors import CoverageError
-from ampere_energy.model.blocks import AnyKind, Block, Kind, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import AnyKind, Kind
 from ampere_energy.model.layers import Layer, layer
 from ampere_energy.model.training import Training, set_to
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.widths import Domain
 from ampere_energy.profiles.profile import Profile
 
 OPTIONS = tuple(field.name for field in fields(Training) if field.name != "torch_settings")
@@ -24,22 +26,6 @@ OPTIONS = tuple(field.name for field in fields(Training) if field.name != "torch
 _MOST_NAMED = 6
 _MOST_COMPARED = 2
 _LIKE = 0.5
-
-
-@dataclass(frozen=True)
-class Known:
-    """A kind that a profile knows: its name, its description and the widths it covers."""
-
-    id: str
-    label: str
-    domain: Domain
-
-
-def known_kinds(profile: Profile) -> list[Known]:
-    """The kinds of a profile."""
-    if profile.nets is not None:
-        return [Known(subject.id, subject.label, subject.domain) for subject in profile.nets.subjects]
-    return [Known(fit.kind.id, f"{fit.kind.role} {fit.kind.label}", fit.domain) for fit in profile.kinds]
 
 
 def same_training(spec: ModelSpec, profile: Profile) -> None:
@@ -51,26 +37,31 @@ def same_training(spec: ModelSpec, profile: Profile) -> None:
 def recognised(spec: ModelSpec, profile: Profile) -> None:
     """Refuses a model that is trained otherwise, or has blocks of other kinds than the profile's, at any widths."""
     same_training(spec, profile)
-    known = {kind.id for kind in known_kinds(profile)}
+    known = {kind.id for kind in profile.cost_model.known_kinds()}
     if unknown := [block for block in spec.blocks if block.kind.id not in known]:
         refuse(unknown, profile)
 
 
-def differing(asked: Training, made: Training) -> str:
+def differing(wanted: Training, made: Training) -> str:
     """How settings differ from those of a profile, one by one; empty where they do not."""
-    names = [field.name for field in fields(Training) if getattr(asked, field.name) != getattr(made, field.name)]
+    names = [field.name for field in fields(Training) if getattr(wanted, field.name) != getattr(made, field.name)]
     if not names:
         return ""
-    return f"the profile was made {'; '.join(_other(name, asked, made) for name in names)}"
+    return f"the profile was made {'; '.join(_other(name, wanted, made) for name in names)}"
 
 
-def _other(name: str, asked: Training, made: Training) -> str:
-    value = getattr(asked, name)
+def _other(name: str, wanted: Training, made: Training) -> str:
+    value = getattr(wanted, name)
     if name == "torch_settings":
         return f"with torch's {set_to(made.torch_settings)}, this model's code sets {set_to(value)}"
     if name == "batch":
         return f"at batch {made.batch}, you asked for {value}"
-    return f"with {option(name, made)}, you asked for {option(name, asked) if isinstance(value, bool) else value}"
+    return f"with {option(name, made)}, you asked for {option(name, wanted) if isinstance(value, bool) else value}"
+
+
+def differs(name: str, one: Training, other: Training) -> bool:
+    """Whether two ways to train differ in a setting."""
+    return bool(getattr(one, name) != getattr(other, name))
 
 
 def option(name: str, training: Training) -> str:
@@ -83,7 +74,7 @@ def option(name: str, training: Training) -> str:
 
 def refuse(lacking: Sequence[Block], profile: Profile) -> NoReturn:
     """Names the blocks of unknown kinds and what the profile has instead, and those at widths beyond their kind's."""
-    there = known_kinds(profile)
+    there = profile.cost_model.known_kinds()
     domains = {known.id: known.domain for known in there}
     unknown = [block for block in lacking if block.kind.id not in domains]
     beyond = [_beyond(block, domains[block.kind.id]) for block in lacking if block.kind.id in domains]
@@ -108,7 +99,7 @@ def _beyond(block: Block, domain: Domain) -> str:
     return f"block {block.name} has widths {','.join(map(str, block.point))}, the profile covers {reach}"
 
 
-def _compared(unknown: Sequence[Block], there: Sequence[Known]) -> list[str]:
+def _compared(unknown: Sequence[Block], there: Sequence[KnownKind]) -> list[str]:
     """For the first blocks of different kinds, what is most like them and how it differs."""
     first: dict[str, Block] = {}
     for block in unknown:
@@ -116,7 +107,7 @@ def _compared(unknown: Sequence[Block], there: Sequence[Known]) -> list[str]:
     return [words for block in list(first.values())[:_MOST_COMPARED] if (words := nearest_words(block, there))]
 
 
-def nearest_words(block: Block, there: Sequence[Known]) -> str:
+def nearest_words(block: Block, there: Sequence[KnownKind]) -> str:
     """The kind that is most like a block's, and what differs; empty where none is like it."""
     own = f"{block.kind.role} {block.kind.label}"
     alike = [(_likeness(own, known.label), known) for known in there]
@@ -137,7 +128,7 @@ def _parts(label: str) -> list[str]:
     return [word for word in label.split() if word not in ("·", "+")]
 
 
-def _difference(kind: AnyKind, own: str, nearest: Known) -> str:
+def _difference(kind: AnyKind, own: str, nearest: KnownKind) -> str:
     """What is asked and what is there, where they differ."""
     if own == nearest.label:
         return _unshown(kind, nearest)
@@ -164,7 +155,7 @@ def _aspects(own: str, other: str) -> Iterator[tuple[str, str, str]]:
         yield name, (one[place] or "").removeprefix(" · "), (two[place] or "").removeprefix(" · ")
 
 
-def _unshown(kind: AnyKind, nearest: Known) -> str:
+def _unshown(kind: AnyKind, nearest: KnownKind) -> str:
     """What descriptions leave out: looked for by asking which change makes the kind the known one."""
     if isinstance(kind, Kind):
         for name, other in _changed(kind):

@@ -8,151 +8,26 @@ intervals are never negative and wider above than below.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from enum import StrEnum
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
+from ampere_energy.cost_model.per_kind import KindFit, PerKind, Quantity
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.another_batch import bridged
-from ampere_energy.estimation.approximate import Asked, approximated
+from ampere_energy.estimation.approximate import Wanted, predicted_step
 from ampere_energy.estimation.coverage import refuse, same_training
-from ampere_energy.estimation.unexplained import Outside, outside
-from ampere_energy.measurement.records import DeviceInfo, MeterInfo, Provenance
-from ampere_energy.model.blocks import Block, Kind, ModelSpec, Point
-from ampere_energy.model.training import Training
-from ampere_energy.model.variants import Domain
-from ampere_energy.profiles.profile import KindFit, Profile, Quantity
+from ampere_energy.estimation.result import BlockEstimate, Estimate, Origin
+from ampere_energy.estimation.unexplained import outside
+from ampere_energy.measurement.records import Provenance
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import Kind, Point
+from ampere_energy.model.widths import within
+from ampere_energy.profiles.profile import Profile
 
-JOULES_PER_WH = 3600.0
-_NOISY = "the profile is too noisy for it: profile on an idle machine, with a larger --budget or --threads 1"
 _LONGEST_REACH = 300.0  # the exponential of more says no more
-
-
-class Origin(StrEnum):
-    """Where a block's figure comes from; of a block that is guessed at another batch and scaled, that it is guessed."""
-
-    KNOWN = "known"
-    SCALED = "scaled"
-    GUESSED = "guessed"
-
-
-@dataclass(frozen=True)
-class BlockEstimate:
-    """One block's share of an estimate, over all iterations.
-
-    Attributes:
-        origin: whether the profile covers it, covers it at another batch, or does not.
-        slower: how many times as long as its size would let expect it takes, where the device computes its kind so at
-            some widths and these are among them; else None.
-    """
-
-    name: str
-    kind: str
-    energy_j: float
-    std_j: float
-    time_s: float
-    origin: Origin = Origin.KNOWN
-    slower: float | None = None
-
-    @property
-    def approximate(self) -> bool:
-        """Whether the profile does not cover it as it is."""
-        return self.origin is not Origin.KNOWN
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What training will cost, over all iterations.
-
-    Attributes:
-        training: what a step is.
-        energy_j: joules; the blocks' joules and `other_j` sum to it.
-        std_j: standard deviation of the estimate's error.
-        interval_j: where the true energy lies with probability `level`.
-        provenance: always `predicted`; `basis` says what the profile's energies were.
-        unattributed: operations of the model that no block accounts for.
-        other_j: joules that belong to no block: the base of a step, and waiting for the host.
-        busy: the share of the time that the device works; less where it waits for the host.
-        from_batch: the profile's batch, where it is another one: what is known was scaled from it.
-        inherited: what is doubted of the profile's own measurements.
-        doubt: standard deviation of the logarithm of what the device takes for the blocks, waiting for the host and
-            the scatter of measurements apart: how well the profile knows them.
-        outside: how the model differs from its blocks, where it was measured whole and does.
-    """
-
-    model: str
-    training: Training
-    energy_j: float
-    std_j: float
-    interval_j: tuple[float, float]
-    level: float
-    time_s: float
-    provenance: Provenance
-    basis: Provenance
-    device: DeviceInfo
-    meter: MeterInfo
-    iterations: int
-    blocks: tuple[BlockEstimate, ...]
-    unattributed: tuple[str, ...]
-    other_j: float = 0.0
-    busy: float = 1.0
-    from_batch: int | None = None
-    doubt: float = 0.0
-    inherited: tuple[str, ...] = ()
-    outside: Outside | None = None
-
-    @property
-    def approximate(self) -> tuple[str, ...]:
-        """Names of the blocks that the profile does not cover as they are: scaled from another batch, or guessed."""
-        return tuple(block.name for block in self.blocks if block.approximate)
-
-    @property
-    def origins(self) -> dict[Origin, float]:
-        """The share of the energy of blocks that are known, scaled and guessed; `other_j` has the rest."""
-        found = {origin: sum(block.energy_j for block in self.blocks if block.origin is origin) for origin in Origin}
-        return {origin: self.share(energy_j) for origin, energy_j in found.items() if energy_j}
-
-    def share(self, energy_j: float) -> float:
-        """What part of the energy some of it is."""
-        return energy_j / self.energy_j if self.energy_j else 0.0
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What speaks against the estimate, in words."""
-        if self.energy_j <= 0:
-            return (f"the energy comes out at {1e3 * self.energy_j:.3g} mJ, which no training takes; {_NOISY}",)
-        below = ", ".join(block.name for block in self.blocks if block.energy_j < 0)
-        found = [f"the energy of {below} comes out negative; {_NOISY}"] if below else []
-        found += [self.outside.words] if self.outside is not None else []
-        return (*found, *(f"of the profile: {doubt}" for doubt in self.inherited))
-
-    @property
-    def power_w(self) -> float:
-        """Average power."""
-        return self.energy_j / self.time_s if self.time_s else 0.0
-
-    @property
-    def energy_wh(self) -> float:
-        """Energy in watt-hours."""
-        return self.energy_j / JOULES_PER_WH
-
-    def battery_share(self, capacity_wh: float) -> float:
-        """The share of a full battery it takes."""
-        if not (math.isfinite(capacity_wh) and capacity_wh > 0):
-            raise RequestError(f"a battery of {capacity_wh} Wh", "give a positive capacity, such as 15Wh")
-        return self.energy_wh / capacity_wh
-
-    def probability_within(self, budget_j: float) -> float:
-        """P(fits): how likely the job stays within an energy budget."""
-        if not (math.isfinite(budget_j) and budget_j > 0):
-            raise RequestError(f"a budget of {budget_j} J", "give a positive energy, such as 20kJ")
-        if self.std_j == 0 or self.energy_j <= 0:
-            return float(self.energy_j <= budget_j)
-        return NormalDist(0, self.std_j / self.energy_j).cdf(math.log(budget_j / self.energy_j))
 
 
 def estimate(
@@ -190,6 +65,11 @@ def estimate(
             f"--approximate with the profile of {profile.model} by the method {profile.method}",
             "profile with --method ampere",
         )
+    return _singly(spec, profile, iterations, level)
+
+
+def _singly(spec: ModelSpec, profile: Profile, iterations: int, level: float) -> Estimate:
+    """By the paper's eq. 4: the sum of what each kind's own processes say."""
     groups = _covered(spec, profile)
     rows: dict[int, BlockEstimate] = {}
     variance = 0.0
@@ -199,7 +79,7 @@ def estimate(
         variance += float(covariance.sum())
         energies = fit.process(Quantity.ENERGY).mean(at).tolist()
         times = fit.process(Quantity.TIME).mean(at).tolist()
-        deviations = covariance.diagonal().clamp_min(0.0).sqrt().tolist()
+        deviations = np.sqrt(np.maximum(covariance.diagonal(), 0.0)).tolist()
         for i, energy, deviation, duration in zip(indices, energies, deviations, times, strict=True):
             rows[i] = BlockEstimate(
                 spec.blocks[i].name, fit.kind.id, energy * iterations, deviation * iterations, duration * iterations
@@ -222,14 +102,14 @@ def estimate(
 def _jointly(
     spec: ModelSpec,
     profile: Profile,
-    nets: NetFit,
+    nets: JointFit,
     iterations: int,
     level: float,
     approximate: bool,
     there: ModelSpec | None,
 ) -> Estimate:
-    asked = _asked(spec, profile, nets, approximate, there)
-    about = approximated(asked, profile, nets, spec.training.batch)
+    asked = _wanted(spec, profile, nets, approximate, there)
+    about = predicted_step(asked, profile, nets, spec.training.batch)
     found, deviations = about.step, about.block_std
     moved = spec.training.batch != profile.training.batch
     blocks = tuple(
@@ -269,21 +149,23 @@ def _jointly(
     )
 
 
-def _asked(spec: ModelSpec, profile: Profile, nets: NetFit, approximate: bool, there: ModelSpec | None) -> list[Asked]:
+def _wanted(
+    spec: ModelSpec, profile: Profile, nets: JointFit, approximate: bool, there: ModelSpec | None
+) -> list[Wanted]:
     """The model's blocks, each with what is known of it at the profile's batch."""
     batch, alike = profile.training.batch, there is None or len(there.blocks) == len(spec.blocks)
     if approximate and bridged(spec.training, profile.training) and (there is None or not alike):
-        return [Asked(block, block, None) for block in spec.blocks]
+        return [Wanted(block, block, None) for block in spec.blocks]
     if there is not None and not bridged(spec.training, profile.training):
         same_training(spec, profile)
     if not alike:
         raise CoverageError(f"{spec.name} is made of other blocks at batch {batch}", "profile this model")
     at = spec if there is None else there
     places = _places(at, profile, nets) if approximate else covered_jointly(at, profile, nets)
-    return [Asked(own, block, place) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)]
+    return [Wanted(own, block, place) for own, block, place in zip(spec.blocks, at.blocks, places, strict=True)]
 
 
-def _slower(nets: NetFit, kind: int, point: Point, time_s: float) -> float | None:
+def _slower(nets: JointFit, kind: int, point: Point, time_s: float) -> float | None:
     at = np.array([point], dtype=float)
     return time_s / float(nets.time.at(kind, at)[0]) if nets.slow.at(kind, at)[0] else None
 
@@ -303,7 +185,7 @@ def _common(spec: ModelSpec, profile: Profile, iterations: int, level: float) ->
     }
 
 
-def covered_jointly(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int]:
+def covered_jointly(spec: ModelSpec, profile: Profile, nets: JointFit) -> list[int]:
     """The blocks' subjects, by their places, all of them covered at their widths."""
     places = _places(spec, profile, nets)
     kinds = [place for place in places if place is not None]
@@ -312,28 +194,25 @@ def covered_jointly(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int
     return kinds
 
 
-def _places(spec: ModelSpec, profile: Profile, nets: NetFit) -> list[int | None]:
+def _places(spec: ModelSpec, profile: Profile, nets: JointFit) -> list[int | None]:
     """For each block its subject, by its place; None where the profile does not cover it."""
     same_training(spec, profile)
     found = [nets.find(block.kind.id) for block in spec.blocks]
     return [
-        place if place is not None and _covers(nets.subjects[place].domain, block.point) else None
+        place if place is not None and within(nets.subjects[place].domain, block.point) else None
         for block, place in zip(spec.blocks, found, strict=True)
     ]
-
-
-def _covers(domain: Domain, point: Point) -> bool:
-    return len(domain) == len(point) and all(r.low <= w <= r.high for r, w in zip(domain, point, strict=True))
 
 
 def _covered(spec: ModelSpec, profile: Profile) -> list[tuple[KindFit, list[int]]]:
     """The model's blocks by kind, each with its fit."""
     same_training(spec, profile)
+    known = PerKind(profile.kinds)
     groups: dict[str, tuple[KindFit, list[int]]] = {}
     lacking: list[Block] = []
     for index, block in enumerate(spec.blocks):
-        fit = profile.find(block.kind) if isinstance(block.kind, Kind) else None
-        if fit is None or not fit.covers(block.point):
+        fit = known.find(block.kind) if isinstance(block.kind, Kind) else None
+        if fit is None or not within(fit.domain, block.point):
             lacking.append(block)
         else:
             groups.setdefault(block.kind.id, (fit, []))[1].append(index)

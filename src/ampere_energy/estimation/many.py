@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.cost_model.whole_step import Steps, steps
 from ampere_energy.errors import CoverageError, RequestError
@@ -19,7 +19,7 @@ from ampere_energy.profiles.profile import Profile
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Estimates of N members, one training step each: arrays (N,); `gradient_j` (N, widths) where it was asked for."""
+    """Estimates of N networks, one training step each: arrays (N,); `gradient_j` (N, widths) where it was asked for."""
 
     energy_j: Array
     low_j: Array
@@ -31,7 +31,7 @@ class Candidates:
 def estimate_many(
     spec: ModelSpec, profile: Profile, widths: Array, *, level: float = 0.9, gradient: bool = False
 ) -> Candidates:
-    """What members of a model's family cost, for many width vectors.
+    """What networks of a model's family cost, for many width vectors.
 
     Args:
         spec: the parsed model, at widths the profile covers.
@@ -41,24 +41,23 @@ def estimate_many(
         gradient: also give the expected energy's derivatives with respect to the widths, each within its tile and
             divisibility: steps between them have no slope.
     """
-    if profile.nets is None:
-        raise RequestError(f"the profile was made by the method {profile.method}", "profile with --method ampere")
+    nets = profile.joint
     if not 0 < level < 1:
         raise RequestError(f"a level of {level:g}", "give a probability between 0 and 1, such as 0.9")
     vectors = np.atleast_2d(np.asarray(widths, dtype=float))
     if not spec.widths and vectors.size:
         raise RequestError(f"{spec.name} has no widths to vary", "give a family, or a factory with --widths")
-    kinds = covered_jointly(spec, profile, profile.nets)
+    kinds = covered_jointly(spec, profile, nets)
     points = points_of(spec, vectors)
-    _inside(spec, profile.nets, kinds, points)
-    found = steps(profile.nets, kinds, points)
+    _inside(spec, nets, kinds, points)
+    found = steps(nets, kinds, points)
     reach = np.exp(NormalDist().inv_cdf(0.5 + level / 2) * found.spread)
-    slopes = _gradient(spec, profile.nets, kinds, points, found) if gradient else None
+    slopes = _gradient(spec, nets, kinds, points, found) if gradient else None
     return Candidates(found.energy_j, found.energy_j / reach, found.energy_j * reach, found.time_s, slopes)
 
 
 def points_of(spec: ModelSpec, widths: Array) -> list[Array]:
-    """For each block of a model, its own widths (N, axes) in N members; a block that follows none has no axes."""
+    """For each block of a model, its own widths (N, axes) in N networks; a block that follows none has no axes."""
     found = block_points(spec, list(widths.T))
     count = len(widths)
     return [
@@ -67,7 +66,7 @@ def points_of(spec: ModelSpec, widths: Array) -> list[Array]:
     ]
 
 
-def _inside(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array]) -> None:
+def _inside(spec: ModelSpec, nets: JointFit, kinds: list[int], points: list[Array]) -> None:
     for block, kind, at in zip(spec.blocks, kinds, points, strict=True):
         for axis, allowed in enumerate(nets.subjects[kind].domain):
             outside = ~((at[:, axis] >= allowed.low) & (at[:, axis] <= allowed.high))
@@ -78,7 +77,7 @@ def _inside(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array]
                 )
 
 
-def _gradient(spec: ModelSpec, nets: NetFit, kinds: list[int], points: list[Array], found: Steps) -> Array:
+def _gradient(spec: ModelSpec, nets: JointFit, kinds: list[int], points: list[Array], found: Steps) -> Array:
     """The chain rule from blocks' own widths to the family's, and from busy resources to whole steps."""
     energies, times = nets.gradient(kinds, points)
     waiting = 0.0 if nets.host is None or nets.idle_w is None else nets.idle_w

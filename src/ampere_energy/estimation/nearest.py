@@ -12,10 +12,11 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.errors import CoverageError
 from ampere_energy.estimation.another_batch import bridged
-from ampere_energy.estimation.estimate import Origin, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Origin
 from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
@@ -83,7 +84,7 @@ def read_there(ref: ModelRef, spec: ModelSpec, profile: Training, read: Read) ->
     return read(ref.at_batch(profile.batch))
 
 
-def covered(block: Block, nets: NetFit) -> bool:
+def covered(block: Block, nets: JointFit) -> bool:
     """Whether the very width was among those profiled: a profile of multiples of 8 does not know the others."""
     place = nets.find(block.kind.id)
     return place is not None and all(w in r for r, w in zip(nets.subjects[place].domain, block.point, strict=True))
@@ -97,7 +98,7 @@ def _doubt(spec: ModelSpec, candidate: Candidate) -> float:
     """
     profile = candidate.load()
     found = estimate(spec, profile, approximate=True, there=candidate.there)
-    at, nets = candidate.there or spec, profile.nets
+    at, nets = candidate.there or spec, profile.joint
     known = (own for own, block in zip(at.blocks, found.blocks, strict=False) if block.origin is not Origin.GUESSED)
-    between = nets is not None and not all(covered(block, nets) for block in known)
+    between = not all(covered(block, nets) for block in known)
     return math.hypot(found.doubt, UNEVEN * between)

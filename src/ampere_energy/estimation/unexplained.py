@@ -16,9 +16,9 @@ from statistics import NormalDist, median
 import numpy as np
 
 from ampere_energy.cost_model.fitting import learn
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net, Observation
-from ampere_energy.cost_model.outliers import telling
+from ampere_energy.cost_model.outliers import believable
 from ampere_energy.cost_model.whole_step import steps
 from ampere_energy.errors import AmpereError
 
@@ -67,7 +67,7 @@ class Outside:
         return _DRIFTS * abs(self.apart)
 
 
-def outside(nets: NetFit, net: Net, processor: bool) -> Outside | None:
+def outside(nets: JointFit, net: Net, processor: bool) -> Outside | None:
     """How a network that was measured whole differs from its blocks; None where it was not, or does not.
 
     Args:
@@ -76,10 +76,10 @@ def outside(nets: NetFit, net: Net, processor: bool) -> Outside | None:
         processor: whether the device is one.
     """
     single = len(net) == 1  # a model of one block: its own measurements are the long ones
-    wholes = [o for o in telling(nets.observations) if o.blocks == net and not o.apart and (o.long or not single)]
+    wholes = [o for o in believable(nets.observations) if o.blocks == net and not o.apart and (o.long or not single)]
     metered = [o for o in wholes if o.energy_j is not None]
     parts = [o for o in nets.observations if (len(o.blocks) == 1 and not o.long) or o.apart]
-    if not metered or not _tell(parts, len(nets.subjects)):
+    if not metered or not _sufficient(parts, len(nets.subjects)):
         return None
     kinds, points = [kind for kind, _ in net], [np.array([point], dtype=float) for _, point in net]
     try:
@@ -102,13 +102,13 @@ def _enough(variance: float) -> float:
     return max(_LEAST, _SURE * math.sqrt(variance))
 
 
-def _tell(parts: Sequence[Observation], subjects: int) -> bool:
+def _sufficient(parts: Sequence[Observation], subjects: int) -> bool:
     """Whether every kind was seen without company, and something metered."""
     seen = {kind for o in parts for kind, _ in o.blocks}
     return len(seen) == subjects and any(o.energy_j is not None for o in parts)
 
 
-def _step_j(seen: Observation, nets: NetFit) -> float:
+def _step_j(seen: Observation, nets: JointFit) -> float:
     """Joules of a whole step: what the device takes busy, and waiting for the host."""
     assert seen.energy_j is not None
     return seen.energy_j + (nets.idle_w or 0.0) * max(0.0, (seen.wall_s or 0.0) - seen.time_s)

@@ -73,7 +73,7 @@ class Blocks:
         return cls(np.array(kinds, dtype=object), np.array([t.op for t in traits], dtype=object), terms, sizes)
 
 
-class Across:
+class UnseenKinds:
     """The model, fitted to references.
 
     Args:

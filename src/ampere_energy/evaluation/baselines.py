@@ -21,54 +21,55 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ampere_energy.campaign.adaptive import Guided
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.observations import Net, Observation
 from ampere_energy.cost_model.physical_mean import Array, fit_mean
 from ampere_energy.cost_model.traits import traits_of
 from ampere_energy.cost_model.whole_step import host_time
 from ampere_energy.measurement.records import Measurement, Record, Timing
-from ampere_energy.model.blocks import AnyKind, Block, Fragment, Point
+from ampere_energy.model.blocks import Block
+from ampere_energy.model.kinds import AnyKind, Fragment, Point
 from ampere_energy.model.variants import Phase, Variant
 
 Blocks = Sequence[Block]
 _WHOLES = 3
 
 
-def by_work(fit: NetFit, members: Sequence[Blocks]) -> dict[str, list[float]]:
-    """Joules of members by their work and traffic; networks with kinds that no member has are left out."""
-    named = {block.kind.id: block.kind for member in members for block in member}
+def by_work(fit: JointFit, networks: Sequence[Blocks]) -> dict[str, list[float]]:
+    """Joules of networks by their work and traffic; networks with kinds that no network has are left out."""
+    named = {block.kind.id: block.kind for network in networks for block in network}
     kinds = {place: named[s.id] for place, s in enumerate(fit.subjects) if s.id in named}
     known = [o for o in fit.observations if all(kind in kinds for kind, _ in o.blocks)]
     examples = _examples(known)
     energies = np.array([_step_j(o, fit) for o in examples])
     seen = np.array([_work(_blocks(o.blocks, kinds)) for o in examples])
-    asked = np.array([_work(member) for member in members])
+    wanted = np.array([_work(network) for network in networks])
     columns = {"flops": [1], "flops_affine": [0, 1], "flops_bytes": [0, 1, 2]}
-    return {name: _fitted(seen[:, own], energies, asked[:, own]) for name, own in columns.items()}
+    return {name: _fitted(seen[:, own], energies, wanted[:, own]) for name, own in columns.items()}
 
 
-def by_time(fit: NetFit, times_s: Sequence[float]) -> list[float]:
-    """Joules of members by their predicted times and the mean power of what was profiled."""
+def by_time(fit: JointFit, times_s: Sequence[float]) -> list[float]:
+    """Joules of networks by their predicted times and the mean power of what was profiled."""
     watts = float(np.mean([_step_j(o, fit) / _wall_s(o, fit) for o in _examples(fit.observations)]))
     return [time_s * watts for time_s in times_s]
 
 
-def by_operators(campaign: Guided, records: Sequence[Record], members: Sequence[Blocks]) -> list[float] | None:
-    """Joules of members by their operators' phases; None where these were not measured in this mode."""
+def by_operators(campaign: Guided, records: Sequence[Record], networks: Sequence[Blocks]) -> list[float] | None:
+    """Joules of networks by their operators' phases; None where these were not measured in this mode."""
     found: dict[tuple[AnyKind, Phase], list[Record]] = {}
     for record in records:
         if isinstance(record.workload, Variant) and record.infeasible is None:
             found.setdefault((record.workload.blocks[0].kind, record.workload.phase), []).append(record)
     if any((kind, Phase.FORWARD) not in found for kind in campaign.scope.kinds):
         return None
-    totals = np.zeros(len(members))
+    totals = np.zeros(len(networks))
     for (kind, _), own in found.items():
         nets, energies = [((0, _point(record)),) for record in own], _phase_j(own)
         mean = fit_mean([campaign.scope.domains[kind]], nets, energies, squares=[isinstance(kind, Fragment)])
-        for place, member in enumerate(members):
-            asked = [block.point for block in member if block.kind == kind]
-            if asked:
-                totals[place] += mean.at(0, np.array(asked, dtype=float)).sum()
+        for place, network in enumerate(networks):
+            wanted = [block.point for block in network if block.kind == kind]
+            if wanted:
+                totals[place] += mean.at(0, np.array(wanted, dtype=float)).sum()
     return [float(total) for total in totals]
 
 
@@ -105,13 +106,13 @@ def _examples(observations: Sequence[Observation]) -> list[Observation]:
     return wholes if len(wholes) >= _WHOLES else metered
 
 
-def _step_j(observation: Observation, fit: NetFit) -> float:
+def _step_j(observation: Observation, fit: JointFit) -> float:
     """Joules of a whole step: what the device takes busy, and waiting for the host."""
     assert observation.energy_j is not None
     return observation.energy_j + (fit.idle_w or 0.0) * max(0.0, _wall_s(observation, fit) - observation.time_s)
 
 
-def _wall_s(observation: Observation, fit: NetFit) -> float:
+def _wall_s(observation: Observation, fit: JointFit) -> float:
     """Seconds of a whole step: where it was run as a captured graph, as its host would have issued it."""
     if observation.wall_s is not None:
         return observation.wall_s
@@ -131,7 +132,7 @@ def _work(blocks: Blocks) -> tuple[float, float, float]:
     return float(len(blocks)), sum(t.flops for t in traits), sum(t.bytes for t in traits)
 
 
-def _fitted(seen: Array, energies: Array, asked: Array) -> list[float]:
+def _fitted(seen: Array, energies: Array, wanted: Array) -> list[float]:
     scale = seen.max(0)
     weights, _ = nnls(seen / scale / energies[:, None], np.ones(len(energies)))
-    return [float(value) for value in asked / scale @ weights]
+    return [float(value) for value in wanted / scale @ weights]

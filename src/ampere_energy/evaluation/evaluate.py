@@ -1,7 +1,7 @@
-"""How good the estimates are: unseen members of a family, predicted by every method and really measured.
+"""How good the estimates are: unseen networks of a family, predicted by every method and really measured.
 
 A `Trials` is one family in one mode on one device. It comes from a device at hand (`evaluate`: a profile is tried on
-members that are measured now) or from the logs of an experiment (`rescore`: no hardware).
+networks that are measured now) or from the logs of an experiment (`rescore`: no hardware).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 
 from ampere_energy.campaign.paper import Subtracting
 from ampere_energy.campaign.rules import Rules
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.errors import DeviceError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.evaluation.baselines import by_operators, by_time, by_work
@@ -23,7 +23,8 @@ from ampere_energy.evaluation.experiment import ROUNDS, Part
 from ampere_energy.evaluation.recorded import Recorded, fitted, spent_j
 from ampere_energy.measurement import retries
 from ampere_energy.measurement.devices import Device
-from ampere_energy.measurement.records import REPORT, DeviceInfo, Measurement, MeterInfo, same_setting
+from ampere_energy.measurement.procedures import REPORT
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, same_setting
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef
@@ -49,22 +50,22 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Member:
-    """One member: what was measured, in rounds some time apart, and what each method predicted."""
+class Trial:
+    """One network: what was measured, in rounds some time apart, and what each method predicted."""
 
     widths: tuple[int, ...]
-    rounds_j: tuple[float, ...]
+    repeats_j: tuple[float, ...]
     predictions: dict[str, Prediction]
 
     @property
     def measured_j(self) -> float:
         """Joules a step, the mean of the rounds."""
-        return statistics.fmean(self.rounds_j)
+        return statistics.fmean(self.repeats_j)
 
     @property
     def measured_std_j(self) -> float:
         """Standard error of `measured_j`, from the difference of the rounds."""
-        return statistics.stdev(self.rounds_j) / math.sqrt(len(self.rounds_j)) if len(self.rounds_j) > 1 else 0.0
+        return statistics.stdev(self.repeats_j) / math.sqrt(len(self.repeats_j)) if len(self.repeats_j) > 1 else 0.0
 
     def error(self, method: str) -> float:
         """Relative error, positive where the prediction was too high."""
@@ -78,7 +79,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Trials:
-    """Unseen members of a family in one setting.
+    """Unseen networks of a family in one setting.
 
     Attributes:
         aligned: whether all widths that blocks follow, and so no numbers of layers, are multiples of 8.
@@ -87,7 +88,7 @@ class Trials:
         wall_s: the campaign from the start of its process to the saved profile; None where that was not timed.
         level: probability of the intervals.
         recorded: the folder that it was scored from; None where it was measured now.
-        names: what a factory calls the members' widths; none of a family.
+        names: what a factory calls the networks' widths; none of a family.
     """
 
     family: str
@@ -100,18 +101,18 @@ class Trials:
     profile_j: float | None
     wall_s: float | None
     level: float
-    members: tuple[Member, ...]
+    networks: tuple[Trial, ...]
     recorded: str | None = None
     names: tuple[str, ...] = ()
 
     @property
     def methods(self) -> list[str]:
-        """The methods that predicted any member, the profile's own first."""
-        return list(dict.fromkeys(method for member in self.members for method in member.predictions))
+        """The methods that predicted any network, the profile's own first."""
+        return list(dict.fromkeys(method for member in self.networks for method in member.predictions))
 
-    def tried(self, method: str) -> list[Member]:
-        """The members that a method predicted; refining was tried on some only."""
-        return [member for member in self.members if method in member.predictions]
+    def tried(self, method: str) -> list[Trial]:
+        """The networks that a method predicted; refining was tried on some only."""
+        return [member for member in self.networks if method in member.predictions]
 
     @property
     def floor(self) -> float:
@@ -119,25 +120,25 @@ class Trials:
 
         The windows of one measurement agree better with each other than with a measurement minutes later.
         """
-        return statistics.fmean(m.measured_std_j / m.measured_j for m in self.members)
+        return statistics.fmean(m.measured_std_j / m.measured_j for m in self.networks)
 
     @property
     def repeat_rank(self) -> float | None:
-        """Rank correlation of the first two rounds: how well the members can be told apart at all."""
-        pairs = [m.rounds_j[:2] for m in self.members if len(m.rounds_j) > 1]
+        """Rank correlation of the first two rounds: how well the networks can be told apart at all."""
+        pairs = [m.repeats_j[:2] for m in self.networks if len(m.repeats_j) > 1]
         return _rank([a for a, _ in pairs], [b for _, b in pairs])
 
 
 @dataclass(frozen=True)
 class Score:
-    """Errors of one method over the members, relative.
+    """Errors of one method over the networks, relative.
 
     Attributes:
         mape: mean absolute error.
         bias: mean signed error.
         p90: the absolute error that nine of ten stay under.
-        spearman: rank correlation of predicted and measured; None for fewer than three members, or all alike.
-        coverage: the share of members inside their interval; None where the method gives none.
+        spearman: rank correlation of predicted and measured; None for fewer than three networks, or all alike.
+        coverage: the share of networks inside their interval; None where the method gives none.
     """
 
     mape: float
@@ -168,7 +169,7 @@ def _rank(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def evaluate(
-    members: Sequence[ModelRef],
+    networks: Sequence[ModelRef],
     profile: Profile,
     device: Device,
     *,
@@ -176,27 +177,27 @@ def evaluate(
     level: float = 0.9,
     observe: Callable[[int], None] = lambda measured: None,
 ) -> Trials:
-    """Predicts every member first, then measures them all on the profiled device, twice round.
+    """Predicts every network first, then measures them all on the profiled device, twice round.
 
     Args:
-        members: what to try: members of one family, or models of one factory.
+        networks: what to try: networks of one family, or models of one factory.
         profile: what predicts them.
         device: the profiled one.
         specs: their blocks, where these are known; each is parsed otherwise.
         level: probability of the intervals.
-        observe: called with the number of measurements made, of twice as many as there are members.
+        observe: called with the number of measurements made, of twice as many as there are networks.
     """
-    specs = specs or [read(m) for m in members]
+    specs = specs or [read(m) for m in networks]
     predictions = _predicted(specs, profile, level)
     measured: list[Measurement] = []
-    for member in list(members) * ROUNDS:
-        measurement = retries.measured(device, member, REPORT)
+    for network in list(networks) * ROUNDS:
+        measurement = retries.measured(device, network, REPORT)
         same_setting(measurement, profile.device, profile.meter)
         if measurement.infeasible is not None:
-            raise DeviceError(f"{member} could not be measured: {measurement.infeasible}")
+            raise DeviceError(f"{network} could not be measured: {measurement.infeasible}")
         measured.append(measurement)
         observe(len(measured))
-    rounds = [tuple(m.energy_j for m in measured[i :: len(members)]) for i in range(len(members))]
+    rounds = [tuple(m.energy_j for m in measured[i :: len(networks)]) for i in range(len(networks))]
     return Trials(
         family=profile.model,
         device=profile.device,
@@ -208,8 +209,8 @@ def evaluate(
         profile_j=None,
         wall_s=None,
         level=level,
-        members=tuple(Member(*found) for found in zip([m.widths for m in members], rounds, predictions, strict=True)),
-        names=members[0].names,
+        networks=tuple(Trial(*found) for found in zip([n.widths for n in networks], rounds, predictions, strict=True)),
+        names=networks[0].names,
     )
 
 
@@ -223,8 +224,8 @@ def rescore(recorded: Recorded, *, level: float = 0.9) -> list[Trials]:
     return found
 
 
-Fits = tuple[NetFit | None, NetFit | None]
-"""What a campaign learnt, and with what was measured to refine members."""
+Fits = tuple[JointFit | None, JointFit | None]
+"""What a campaign learnt, and with what was measured to refine networks."""
 
 
 def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple[Trials, Fits]:
@@ -233,16 +234,16 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
     specs = asked.specs(mode)
     campaign, records = recorded.campaign(mode)
     profile = recorded.profile(campaign, records, twins[0])
-    refined: NetFit | None = None
+    refined: JointFit | None = None
     predictions = _predicted(specs, profile, level)
     operators = by_operators(campaign, recorded.records(Part.OPERATORS, mode), [spec.blocks for spec in specs])
-    _add(predictions, "neuralpower", operators and [recorded.carried(Part.OPERATORS) * j for j in operators])
-    short = recorded.by_member(Part.SHORT, mode)
+    _add(predictions, "neuralpower", operators and [recorded.card_scale(Part.OPERATORS) * j for j in operators])
+    short = recorded.by_network(Part.SHORT, mode)
     ran = all(own and own[0].infeasible is None for own in short)
     _add(predictions, "run20", [own[0].energy_j for own in short] if ran else None)
     if paper := _by_paper(recorded, mode, profile):
         for found, spec in zip(predictions, specs, strict=True):
-            found["paper"] = _interval(spec, paper, level).scaled(recorded.carried(Part.PAPER))
+            found["paper"] = _interval(spec, paper, level).scaled(recorded.card_scale(Part.PAPER))
     if Part.REFINED in recorded.parts:
         members = dict(zip(asked.members, specs, strict=True))
         more = recorded.records(Part.REFINED, mode)
@@ -253,7 +254,7 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
         again = replace(profile, nets=refined)
         for found, spec in list(zip(predictions, specs, strict=True))[: asked.refine]:
             found["refined"] = _interval(spec, again, level)
-    measured = recorded.by_member(Part.MEMBERS, mode)
+    measured = recorded.by_network(Part.MEMBERS, mode)
     rounds = [tuple(m.energy_j for m in own if m.infeasible is None) for own in measured]
     trials = Trials(
         family=asked.family,
@@ -266,8 +267,8 @@ def _in_mode(recorded: Recorded, mode: Mode, level: float, twins: Fits) -> tuple
         profile_j=spent_j(records),
         wall_s=recorded.wall_s,
         level=level,
-        members=tuple(
-            Member(widths, own, found)
+        networks=tuple(
+            Trial(widths, own, found)
             for widths, own, found in zip(asked.members, rounds, predictions, strict=True)
             if own
         ),
@@ -281,7 +282,7 @@ def _aligned(specs: Sequence[ModelSpec]) -> bool:
 
 
 def _predicted(specs: Sequence[ModelSpec], profile: Profile, level: float) -> list[dict[str, Prediction]]:
-    """What a profile's method says of each member, and what methods on the same data say."""
+    """What a profile's method says of each network, and what methods on the same data say."""
     estimates = [estimate(spec, profile, level=level) for spec in specs]
     found = [{profile.method: Prediction(e.energy_j, e.interval_j)} for e in estimates]
     if profile.nets is None:

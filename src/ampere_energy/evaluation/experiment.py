@@ -1,12 +1,12 @@
-"""An experiment: a family profiled on a device, unseen members measured, and what other methods need, all in logs.
+"""An experiment: a family profiled on a device, unseen networks measured, and what other methods need, all in logs.
 
     FOLDER/experiment.json    what is asked: family, input, widths, training, members
            campaign.jsonl     AMPERE's campaign; campaign.json: how long it took in all
-           members.jsonl      the members, in rounds some time apart
-           short.jsonl        the same members, a few cold steps each
+           members.jsonl      the networks, in rounds some time apart
+           short.jsonl        the same networks, a few cold steps each
            operators.jsonl    phases of blocks, each by itself: metered at some widths, timed at more
            paper.jsonl        the paper's campaign
-           refined.jsonl      blocks, and where they were not enough the whole, measured for the sake of some members
+           refined.jsonl      blocks, and where they were not enough the whole, measured for the sake of some networks
            anchors.jsonl      some of the campaign's blocks, metered again on each other card that operators or the
                               paper's campaign were recorded on
 
@@ -28,28 +28,24 @@ from pathlib import Path
 
 from ampere_energy import files
 from ampere_energy.campaign.adaptive import Guided
-from ampere_energy.campaign.points import drawn as drawn_points
+from ampere_energy.campaign.points import random_points
+from ampere_energy.campaign.refine import refine
 from ampere_energy.campaign.rules import Rules, Status
-from ampere_energy.campaign.run import profile, refine
+from ampere_energy.campaign.run import profile
 from ampere_energy.errors import DeviceError, FileError, RequestError, WorkerError
 from ampere_energy.measurement.devices import Device
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import (
-    POINT,
-    Measurement,
-    MeterInfo,
-    Procedure,
-    Record,
-    Workload,
-    point_of,
-    same_setting,
-)
+from ampere_energy.measurement.procedures import POINT, Procedure, point_of
+from ampere_energy.measurement.records import Measurement, MeterInfo, Record, same_setting
 from ampere_energy.measurement.retries import measured, timed
-from ampere_energy.model.blocks import Block, ModelSpec, Point
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import Family, family
+from ampere_energy.model.kinds import Point
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.variants import Domain, Phase, Variant, WidthRange, resized
+from ampere_energy.model.variants import Phase, Variant, resized
+from ampere_energy.model.widths import Domain, WidthRange
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.profiles.profile import load as saved_profile
 from ampere_energy.serialization import decode, encode, parse_json
@@ -58,7 +54,7 @@ GO_ON = "go on with ampere evaluate --record"
 _ANOTHER = "record to another folder"
 ROUNDS = 2
 MEMBER = replace(POINT, windows=1, ticks=5, warm_up_s=1.0)
-"""A member's measurement: warmed up longer than a campaign's point; its other window is in the next round."""
+"""A network's measurement: warmed up longer than a campaign's point; its other window is in the next round."""
 SHORT = Procedure(windows=1, ticks=4, window_s=0.0, warm_up_s=0.0, iterations=20)
 """Twenty steps, as somebody does who has the device at hand and a minute; more where the counter needs them."""
 _PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
@@ -79,7 +75,7 @@ class Part(StrEnum):
 
 
 _ELSEWHERE = (Part.OPERATORS, Part.PAPER)
-"""What is of no member, and may go on on another card: blocks metered on both tell what the cards differ by."""
+"""What is of no network, and may go on on another card: blocks metered on both tell what the cards differ by."""
 _ANCHORS = 3
 
 
@@ -89,10 +85,10 @@ class Experiment:
 
     Attributes:
         step: profiled and drawn widths are multiples of this.
-        members: widths of the unseen members.
+        networks: widths of the unseen networks.
         budget_s: seconds of measuring for each campaign.
-        target: the campaign ends when members' 90 % intervals are within this share …
-        refine: … and this many members, the first ones, are then refined to within `refine_to`.
+        target: the campaign ends when networks' 90 % intervals are within this share …
+        refine: … and this many networks, the first ones, are then refined to within `refine_to`.
     """
 
     family: str
@@ -114,16 +110,16 @@ class Experiment:
         return family(self.family).aligned(self.step)
 
     def ref(self, widths: tuple[int, ...]) -> ModelRef:
-        """A member."""
+        """A network."""
         return model_ref(self.family, widths=widths, input=self.input, training=self.training)
 
     def scope(self, mode: Mode) -> tuple[ModelSpec, list[WidthRange]]:
-        """The largest member in a mode, parsed, and the widths to cover."""
+        """The largest network in a mode, parsed, and the widths to cover."""
         spec = replace(self._spec(self.zoo.largest, mode), name=self.family)
         return spec, self.zoo.up_to(spec.widths)
 
     def specs(self, mode: Mode) -> list[ModelSpec]:
-        """The unseen members in a mode; one of each number of layers is parsed, the others have its blocks."""
+        """The unseen networks in a mode; one of each number of layers is parsed, the others have its blocks."""
         counts, largest = self.zoo.counts, self.zoo.largest
         return [resized(self._spec((*widths[:counts], *largest[counts:]), mode), widths) for widths in self.members]
 
@@ -139,10 +135,10 @@ def _parsed(ref: ModelRef) -> ModelSpec:
     return parse_ref(ref)
 
 
-def drawn(
+def random_experiment(
     name: str, input: tuple[int, ...], training: Training, *, models: int, seed: int, step: int, budget_s: float
 ) -> Experiment:
-    """An experiment on random members of a family."""
+    """An experiment on random networks of a family."""
     found = family(name)
     members = found.aligned(step).sample(models, seed)
     return Experiment(found.name, input or found.input, step, training, tuple(members), budget_s)
@@ -196,7 +192,7 @@ def record(
             if spec.chain:
                 _paper(experiment, spec, ranges, _log(part, folder), device, observe)
         elif part is not Part.ANCHORS:
-            _measured(part, _asked(part, experiment, spec, ranges, device.meter), folder, device, observe)
+            _measured(part, _requests(part, experiment, spec, ranges, device.meter), folder, device, observe)
 
 
 def _of_one_make(made: Sequence[Record], device: Device) -> bool:
@@ -210,15 +206,15 @@ def _log(part: Part, folder: Path) -> MeasurementLog:
     return MeasurementLog(folder / f"{part}.jsonl")
 
 
-Asked = Iterable[tuple[Workload, Procedure | None]]
+Requests = Iterable[tuple[Workload, Procedure | None]]
 """Networks to measure, in order; what has no procedure is timed."""
 
 
 def _measured(
-    part: Part, asked: Asked, folder: Path, device: Device, observe: Callable[[Part, Status | str], None]
+    part: Part, wanted: Requests, folder: Path, device: Device, observe: Callable[[Part, Status | str], None]
 ) -> list[Record]:
     """Measures what a part's log does not have yet; all of it, or of anchors this card's, as others have some."""
-    log, every = _log(part, folder), list(asked)
+    log, every = _log(part, folder), list(wanted)
     records = [r for r in log.read() if part is not Part.ANCHORS or r.device == device.info]
     for seen in records:
         same_setting(seen, device.info, device.meter)
@@ -283,7 +279,9 @@ def _campaign(
     return learnt
 
 
-def _asked(part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[WidthRange], meter: MeterInfo) -> Asked:
+def _requests(
+    part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[WidthRange], meter: MeterInfo
+) -> Requests:
     """What a part measures."""
     if part is Part.OPERATORS:
         domains = Guided(spec, ranges, Rules(), False).scope.domains
@@ -299,7 +297,7 @@ def _asked(part: Part, experiment: Experiment, spec: ModelSpec, ranges: list[Wid
             yield experiment.ref(widths), procedure
 
 
-def _anchors(made: Sequence[Record], meter: MeterInfo) -> Asked:
+def _anchors(made: Sequence[Record], meter: MeterInfo) -> Requests:
     """Blocks that a campaign metered: one that takes a short time, one of middling length and a long one."""
     metered = [(r.time_s, r.workload) for r in made if isinstance(r, Measurement) and r.windows]
     blocks = [(time_s, w) for time_s, w in metered if isinstance(w, Variant) and len(w.blocks) == 1]
@@ -315,7 +313,7 @@ def _corners(domain: Domain) -> list[Point]:
 
 def _between(domain: Domain) -> list[Point]:
     """Some other points."""
-    found = drawn_points(domain, _BETWEEN, random.Random(f"operators:{domain}"))
+    found = random_points(domain, _BETWEEN, random.Random(f"operators:{domain}"))
     return [point for point in found if point not in _corners(domain)]
 
 
@@ -327,8 +325,8 @@ def _refined(
     observe: Callable[[Part, Status | str], None],
 ) -> None:
     log.create()  # also where nothing needs to be measured
-    asked = zip(experiment.members, experiment.specs(experiment.training.mode), strict=True)
-    for number, (widths, spec) in enumerate(itertools.islice(asked, experiment.refine), start=1):
+    pairs = zip(experiment.members, experiment.specs(experiment.training.mode), strict=True)
+    for number, (widths, spec) in enumerate(itertools.islice(pairs, experiment.refine), start=1):
         ref = experiment.ref(widths)
         learnt = refine(learnt, ref, spec, device, experiment.refine_to, log=log.path).profile
         observe(Part.REFINED, f"{number} of {min(experiment.refine, len(experiment.members))}")

@@ -10,12 +10,13 @@ from pathlib import Path
 from ampere_energy import files
 from ampere_energy.campaign.adaptive import Guided
 from ampere_energy.campaign.rules import Rules
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.cost_model.traits import collect
 from ampere_energy.errors import FileError
 from ampere_energy.evaluation.experiment import GO_ON, Experiment, Part, read
 from ampere_energy.measurement.log import MeasurementLog
-from ampere_energy.measurement.records import DeviceInfo, Measurement, Record, Timing, run_as
+from ampere_energy.measurement.records import DeviceInfo, Measurement, Record, Timing
+from ampere_energy.measurement.workloads import run_as
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant
 from ampere_energy.profiles.profile import Profile
@@ -33,7 +34,7 @@ class Recorded:
 
     @property
     def modes(self) -> list[Mode]:
-        """The modes that its members were measured in."""
+        """The modes that its networks were measured in."""
         own = self.experiment.training.mode
         members = [r for r in self.parts[Part.MEMBERS] if isinstance(r, Measurement)]
         captured = bool(members) and all(r.busy for r in members)
@@ -44,14 +45,14 @@ class Recorded:
         found = self.parts.get(part, [])
         if mode is self.experiment.training.mode:
             return found
-        captured = (as_captured(record) for record in found)
+        captured = (as_graph(record) for record in found)
         return [record for record in captured if record is not None]
 
-    def carried(self, part: Part) -> float:
+    def card_scale(self, part: Part) -> float:
         """Joules on the campaign's card for one on the card that a part was recorded on."""
-        return statistics.median(self.anchored(part)) if self.elsewhere(part) is not None else 1.0
+        return statistics.median(self.anchored(part)) if self.other_card(part) is not None else 1.0
 
-    def elsewhere(self, part: Part) -> DeviceInfo | None:
+    def other_card(self, part: Part) -> DeviceInfo | None:
         """The card that a part was recorded on, where it is not the campaign's."""
         found = next((record.device for record in self.parts.get(part, ())), None)
         return None if found == self.parts[Part.CAMPAIGN][0].device else found
@@ -62,7 +63,7 @@ class Recorded:
             {r.workload: r.energy_j for r in records if isinstance(r, Measurement) and r.windows}
             for records in (
                 self.parts[Part.CAMPAIGN],
-                [r for r in self.parts.get(Part.ANCHORS, ()) if r.device == self.elsewhere(part)],
+                [r for r in self.parts.get(Part.ANCHORS, ()) if r.device == self.other_card(part)],
             )
         )
         if not again.keys() & before.keys():
@@ -83,7 +84,7 @@ class Recorded:
             campaign.tell(seen)
         return campaign, found
 
-    def profile(self, campaign: Guided, records: Sequence[Record], twin: NetFit | None = None) -> Profile:
+    def profile(self, campaign: Guided, records: Sequence[Record], twin: JointFit | None = None) -> Profile:
         """What a campaign's records gave; `twin` is what they gave in another mode."""
         first = next(r for r in self.parts[Part.CAMPAIGN] if isinstance(r, Measurement))
         nets = fitted(campaign, len(records), twin)
@@ -93,8 +94,8 @@ class Recorded:
             references=collect(campaign.scope.kinds, nets) if nets is not None else (),
         )  # fmt: skip
 
-    def by_member(self, part: Part, mode: Mode) -> list[list[Measurement]]:
-        """The measurements of each member, in the order they were made."""
+    def by_network(self, part: Part, mode: Mode) -> list[list[Measurement]]:
+        """The measurements of each network, in the order they were made."""
         found = [r for r in self.records(part, mode) if isinstance(r, Measurement)]
         count = len(self.experiment.members)
         return [found[place::count] for place in range(count)]
@@ -112,19 +113,21 @@ def load(folder: Path) -> Recorded:
     return Recorded(experiment, told.get("wall_s"), parts, folder.resolve().name)
 
 
-def fitted(campaign: Guided, records: int, twin: NetFit | None = None, before: NetFit | None = None) -> NetFit | None:
+def fitted(
+    campaign: Guided, records: int, twin: JointFit | None = None, before: JointFit | None = None
+) -> JointFit | None:
     """What a campaign learnt of its records; or what its twin did, the host apart, if it saw the same.
 
     Eager steps and captured ones keep the device equally busy, and that is all that hyperparameters are learnt from.
     """
     if twin is not None and campaign.scope.spec.training.mode is Mode.GRAPH:
-        seen = tuple(campaign.observations(records))
+        seen = tuple(campaign.measured.observations(records))
         if [replace(o, host_s=None, wall_s=None) for o in twin.observations] == list(seen):
             return replace(twin, subjects=campaign.scope.subjects, observations=seen, host=None)
     return campaign.fit(before)
 
 
-def as_captured(record: Record) -> Record | None:
+def as_graph(record: Record) -> Record | None:
     """An eager record as one of the captured step; None where it was not captured."""
     if record.workload.training.mode is Mode.GRAPH:
         return record

@@ -65,7 +65,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Reading:
     """Power over a moment, its standard error, and the power readings' own opinion of it."""
 
     power_w: float
@@ -91,8 +91,8 @@ def passed(recorder: Recorder, load: Load, seconds: float, patience_s: float = P
     meters = recorder.counters
     if not meters:
         return Verdict(idle_w)
-    idle = [_look(meter, spans) for meter in meters]
-    seen: list[list[_Look]] = [[] for _ in meters]
+    idle = [_reading(meter, spans) for meter in meters]
+    seen: list[list[_Reading]] = [[] for _ in meters]
     noticed_s: list[float | None] = [None for _ in meters]
     with load():
         time.sleep(_SETTLE_S)
@@ -100,7 +100,7 @@ def passed(recorder: Recorder, load: Load, seconds: float, patience_s: float = P
         while True:
             spans = _spans(recorder, seconds / 2)
             for place, meter in enumerate(meters):
-                seen[place].append(_look(meter, spans))
+                seen[place].append(_reading(meter, spans))
                 if noticed_s[place] is None and _notices(idle[place], seen[place][-1]):
                     noticed_s[place] = time.monotonic() - begun_s
             settled = all(at is not None for at in noticed_s) and all(_agrees(looks[-1]) for looks in seen)
@@ -110,12 +110,14 @@ def passed(recorder: Recorder, load: Load, seconds: float, patience_s: float = P
 
 
 def _judged(
-    idle_w: float, names: list[str], idle: list[_Look], seen: list[list[_Look]], noticed_s: list[float | None]
+    idle_w: float, names: list[str], idle: list[_Reading], seen: list[list[_Reading]], noticed_s: list[float | None]
 ) -> Verdict:
     doubts, blind = [], []
     for name, rest, looks, at_s in zip(names, idle, seen, noticed_s, strict=True):
-        power_w = statistics.fmean(look.power_w for look in looks)
-        noise_w = math.hypot(rest.noise_w, statistics.fmean(look.noise_w for look in looks) / math.sqrt(len(looks)))
+        power_w = statistics.fmean(reading.power_w for reading in looks)
+        noise_w = math.hypot(
+            rest.noise_w, statistics.fmean(reading.noise_w for reading in looks) / math.sqrt(len(looks))
+        )
         told = f"{name} reads {rest.power_w:.4g} W idle and {power_w:.4g} W under full load"
         if at_s is None and power_w - rest.power_w <= _LEAST_SIGMAS * noise_w:
             blind.append(told)
@@ -134,13 +136,13 @@ def _judged(
     return Verdict(idle_w, (*(f"untrusted: {told}" for told in blind), *doubts))
 
 
-def _notices(idle: _Look, loaded: _Look) -> bool:
+def _notices(idle: _Reading, loaded: _Reading) -> bool:
     rise_w, noise_w = loaded.power_w - idle.power_w, math.hypot(idle.noise_w, loaded.noise_w)
     return rise_w > max(_SIGMAS * noise_w, _LEAST_RISE * idle.power_w)
 
 
-def _agrees(look: _Look) -> bool:
-    return look.opinion_w is None or abs(look.opinion_w - look.power_w) <= DISAGREEMENT * look.power_w
+def _agrees(reading: _Reading) -> bool:
+    return reading.opinion_w is None or abs(reading.opinion_w - reading.power_w) <= DISAGREEMENT * reading.power_w
 
 
 def _spans(recorder: Recorder, seconds: float) -> list[Span]:
@@ -156,14 +158,14 @@ def _spans(recorder: Recorder, seconds: float) -> list[Span]:
     return list(pairwise(marks))
 
 
-def _look(meter: Recorder, spans: list[Span]) -> _Look:
+def _reading(meter: Recorder, spans: list[Span]) -> _Reading:
     """What one meter shows over some spans, and how much it scatters: by them, or by its own reckoning of its error."""
     start_s, end_s = spans[0][0], spans[-1][1]
     *parts, whole = meter.over([*spans, (start_s, end_s)])
     powers = [over.total_j / (end - start) for over, (start, end) in zip(parts, spans, strict=True)]
     spread_w = statistics.stdev(powers) / math.sqrt(len(powers)) if len(powers) > 2 else 0.0
     opinion_w = None if whole.integrated_j is None else whole.integrated_j / (end_s - start_s)
-    return _Look(whole.total_j / (end_s - start_s), max(spread_w, whole.error_j / (end_s - start_s)), opinion_w)
+    return _Reading(whole.total_j / (end_s - start_s), max(spread_w, whole.error_j / (end_s - start_s)), opinion_w)
 
 
 @contextlib.contextmanager

@@ -13,74 +13,12 @@ import math
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import overload
 
 from ampere_energy.errors import RequestError
-from ampere_energy.model.blocks import Block, Point, in_mode
-from ampere_energy.model.source import ModelRef, fingerprint
-from ampere_energy.model.training import Mode, Training
-from ampere_energy.model.variants import Variant
-from ampere_energy.serialization import incidental, later
-
-Workload = Variant | ModelRef
-"""What a device is asked to run. A `ModelRef` names code, so it comes from the command line or the caller."""
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A whole model as a log keeps it: what it is made of, not what it is called. No device can be asked to run it.
-
-    Attributes:
-        blocks: its blocks in order, by their kinds' ids, with their widths.
-        training: how it was trained.
-        step: the user's own training step and a digest of its file; empty for the usual one.
-        name: where it came from, for people.
-    """
-
-    blocks: tuple[tuple[str, Point], ...]
-    training: Training
-    step: str = later("")
-    name: str = incidental("")
-
-    def __post_init__(self) -> None:
-        if not self.blocks or any(min(point, default=1) < 1 for _, point in self.blocks):
-            raise ValueError("a whole model has blocks of positive widths")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-Trained = Whole | Variant | ModelRef
-"""What a record is of: what was trained. Older logs name a whole model by its `ModelRef`, which nothing then runs."""
-
-
-def content(ref: ModelRef, blocks: Sequence[Block]) -> Whole:
-    """A model that was parsed, as a log keeps it."""
-    training = replace(blocks[0].kind.training, mode=ref.training.mode)
-    own = tuple((block.kind.id, block.point) for block in blocks)
-    return Whole(own, training, fingerprint(ref.step), str(ref))
-
-
-@overload
-def run_as(workload: Workload, mode: Mode) -> Workload: ...
-@overload
-def run_as(workload: Trained, mode: Mode) -> Trained: ...
-def run_as(workload: Trained, mode: Mode) -> Trained:
-    """The same network, its steps run otherwise."""
-    if isinstance(workload, Variant):
-        return replace(workload, blocks=tuple(replace(b, kind=in_mode(b.kind, mode)) for b in workload.blocks))
-    return replace(workload, training=replace(workload.training, mode=mode))
-
-
-Manner = tuple[bool, bool, bool, Mode]
-
-
-def manner(workload: Trained, metered: bool) -> Manner:
-    """How a network is measured: metered or timed, by its blocks or by its own code, side by side or not, the mode."""
-    blocks = isinstance(workload, Variant)
-    return metered, blocks, isinstance(workload, Variant) and workload.apart, workload.training.mode
+from ampere_energy.measurement.workloads import Trained
+from ampere_energy.serialization import later
 
 
 class Provenance(StrEnum):
@@ -90,42 +28,6 @@ class Provenance(StrEnum):
     MODELLED = "modelled"
     SIMULATED = "simulated"
     PREDICTED = "predicted"
-
-
-@dataclass(frozen=True)
-class Procedure:
-    """How long to warm up and to look.
-
-    Attributes:
-        windows: the least number of windows.
-        ticks: the least number of the counter's ticks in a window.
-        window_s: the least length of a window.
-        warm_up_s: the longest warm-up, but at least two looks at step time and power; 0 for none.
-        steady: the warm-up ends when step time and power change by less than this share.
-        brisk: no look at power while warming up; and, of steps that are short beside the ticks of a counter that ticks
-            some times a second, one window, begun with the next tick and worth the whole ticks that are in it.
-        target: windows are added until the 95 % confidence interval is within this share of the value …
-        budget_s: … or until the windows have taken this long.
-        deadline_s: when to give the measurement up.
-        iterations: the least number of steps in a window.
-    """
-
-    windows: int
-    ticks: int
-    window_s: float
-    warm_up_s: float
-    steady: float = 0.005
-    brisk: bool = False
-    target: float | None = None
-    budget_s: float = 0.0
-    deadline_s: float = 120.0
-    iterations: int = 1
-
-
-POINT = Procedure(windows=2, ticks=3, window_s=0.18, warm_up_s=0.4, steady=0.02)
-"""A campaign's point: cheap, its noise estimated and modelled."""
-REPORT = Procedure(windows=3, ticks=10, window_s=0.5, warm_up_s=6.0, target=0.02, budget_s=5.0)
-"""A measurement somebody will quote."""
 
 
 @dataclass(frozen=True)
@@ -291,20 +193,6 @@ _FAILURES = ("the worker died", "no answer within")
 def attempt_failed(record: Record) -> bool:
     """Whether a record tells only that an attempt failed, and nothing of its workload."""
     return record.failed or (record.infeasible or "").startswith(_FAILURES)
-
-
-def point_of(meter: MeterInfo) -> Procedure:
-    """How a campaign's point is measured: where the meter ticks, windows are long already, and one is enough.
-
-    On an H200 power is what it stays from the first whole tick on that begins 30 ms after the steps do, and powers of
-    one network measured again differ by a percent, while its neighbours' differ by ten.
-    """
-    return replace(POINT, windows=1, ticks=2, warm_up_s=0.8, brisk=True) if meter.tick_s else POINT
-
-
-def whole_of(meter: MeterInfo) -> Procedure:
-    """How a campaign measures the model that it is about: a new process takes seconds, so its windows may be longer."""
-    return replace(point_of(meter), ticks=5, warm_up_s=1.0) if meter.tick_s else replace(POINT, window_s=0.3)
 
 
 def gathered(doubts: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -12,7 +12,9 @@ from typing import TypeVar
 
 from ampere_energy.errors import WorkerError
 from ampere_energy.measurement.devices import Device
-from ampere_energy.measurement.records import Measurement, Procedure, Timing, Workload
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import Measurement, Timing
+from ampere_energy.measurement.workloads import Workload
 
 TRIES = 3
 _SEEN = 2

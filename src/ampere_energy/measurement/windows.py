@@ -20,7 +20,8 @@ from itertools import pairwise
 from ampere_energy.errors import MeterError
 from ampere_energy.measurement.meters.recorder import Recorder, Span
 from ampere_energy.measurement.meters.trace import LEAST_TICKS, EnergyOver
-from ampere_energy.measurement.records import Procedure, Window, energies, relative_interval
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import Window, energies, relative_interval
 from ampere_energy.measurement.training_step import Step
 
 DISAGREEMENT = 0.05

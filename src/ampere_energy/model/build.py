@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ampere_energy.model.blocks import Block, Kind
+from ampere_energy.model.blocks import Block
+from ampere_energy.model.kinds import Kind
 from ampere_energy.model.layers import (
     ADAPTIVE_POOLS,
     CONVOLUTIONS,

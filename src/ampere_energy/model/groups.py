@@ -20,13 +20,13 @@ from torch import nn
 
 from ampere_energy.errors import ModelError, RequestError, WidthError
 from ampere_energy.model.objective import Inputs, called, mapped, tensors_in
-from ampere_energy.model.record import in_training, unchanged
+from ampere_energy.model.undisturbed import in_training, unchanged
 
 _SAMPLES = 2
 _PATIENCE_S = 60.0
 Shapes = list[torch.Size]
 _GIVERS = (nn.modules.conv._ConvNd, nn.Linear)
-_INSTEAD = "profile narrower members of it instead, by a factory with --widths"
+_INSTEAD = "profile narrower networks of it instead, by a factory with --widths"
 Kept = Sequence[Sequence[int]]
 """For each group, which of its channels stay."""
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch import nn
 
 from ampere_energy.errors import ModelError, WidthError
-from ampere_energy.model.blocks import AnyKind, Block, Fragment, Kind, ModelSpec, Role
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import FAMILIES
+from ampere_energy.model.group_places import groups_of_pieces, left_as_they_are, lots_apart, touched_pieces
 from ampere_energy.model.groups import Group, groups, narrowed, result_shapes, some
+from ampere_energy.model.kinds import AnyKind, Fragment, Kind, Role
+from ampere_energy.model.load import Loaded, load
 from ampere_energy.model.objective import Inputs
-from ampere_energy.model.program import MATRIX, Program, Source, Tape, settled
+from ampere_energy.model.program import Program, Source, Tape, settled
 from ampere_energy.model.recipes import Recipe, recipe
 from ampere_energy.model.record import record
-from ampere_energy.model.source import Loaded, ModelRef, load
+from ampere_energy.model.source import ModelRef
 from ampere_energy.model.splitting import Piece, cut, entire, extract, finer, tape_of, unused
 from ampere_energy.model.templates import MOST_AXES, Moves, template
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 
 _STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """What is tried to change an argument of a factory by."""
@@ -139,14 +141,16 @@ def parse_groups(
         return spec
     pieces = cut(tape)
     crowded = [
-        place for place, own in enumerate(_touching(_touched(tape, pieces, found), pieces)) if len(own) > MOST_AXES
+        place
+        for place, own in enumerate(groups_of_pieces(touched_pieces(tape, pieces, found), pieces))
+        if len(own) > MOST_AXES
     ]
     pieces = finer(tape, pieces, crowded)
-    own, touched = extract(tape, pieces), _touched(tape, pieces, found)
-    held = _held(_touching(touched, pieces))
+    own, touched = extract(tape, pieces), touched_pieces(tape, pieces, found)
+    held = left_as_they_are(groups_of_pieces(touched, pieces))
     steps = {place: step for place, step in each.items() if place not in held}
     columns: dict[int, list[Program]] = {}
-    lots = _apart(touched, steps)
+    lots = lots_apart(touched, steps)
     while lots:
         lot = lots.pop()
         other = sibling({place: steps[place] for place in lot})
@@ -168,57 +172,6 @@ def _group_step(group: Group, width: int) -> int | None:
     allowed = WidthRange(group.parts, group.size, group.parts)
     step = _step(width, allowed)
     return step if width + 2 * step in allowed else None
-
-
-def _touched(tape: Tape, pieces: Sequence[Piece], found: Sequence[Group]) -> list[set[int]]:
-    """For each group, the pieces in which a weight or an activation has its width, or more of them."""
-    reads = {n: _having(name, found, reads=True) for n, name in tape.names.items()}
-    gives = {n: _having(name, found, reads=False) for n, name in tape.names.items()}
-    for call in tape.calls:
-        weighed = [n for n in call.reads if n in gives]
-        matrix = call.name in MATRIX and weighed
-        follow = set().union(*(gives[n] for n in weighed) if matrix else (reads.get(n, set()) for n in call.reads))
-        reads |= {n: follow | reads.get(n, set()) for n in call.makes}
-    touched: list[set[int]] = [set() for _ in found]
-    for place, piece in enumerate(pieces):
-        calls = [tape.calls[step] for step in piece]
-        for group in set().union(*(reads.get(n, set()) for call in calls for n in (*call.reads, *call.makes))):
-            touched[group].add(place)
-    return touched
-
-
-def _having(name: str, found: Sequence[Group], reads: bool) -> set[int]:
-    """The groups that a weight has channels of, or only those it gives."""
-    return {
-        place
-        for place, group in enumerate(found)
-        if any(f"{name}.".startswith(f"{share.layer}.") and (reads or share.gives) for share in group.shares)
-    }
-
-
-def _touching(touched: Sequence[set[int]], pieces: Sequence[Piece]) -> list[set[int]]:
-    """For each piece, the groups it has something of."""
-    return [{group for group, own in enumerate(touched) if place in own} for place in range(len(pieces))]
-
-
-def _held(touching: Sequence[set[int]]) -> set[int]:
-    """Groups to be left as they are, so that no piece follows more than it may: those that crowd most pieces."""
-    held: set[int] = set()
-    while crowded := [own - held for own in touching if len(own - held) > MOST_AXES]:
-        held.add(Counter(group for own in crowded for group in own).most_common(1)[0][0])
-    return held
-
-
-def _apart(touched: Sequence[set[int]], places: Iterable[int]) -> list[list[int]]:
-    """Groups in as few lots as a greedy choice finds, no two of a lot in one piece."""
-    lots: list[tuple[list[int], set[int]]] = []
-    for place in places:
-        lot = next((lot for lot in lots if not lot[1] & touched[place]), None)
-        if lot is None:
-            lots.append(lot := ([], set()))
-        lot[0].append(place)
-        lot[1].update(touched[place])
-    return [members for members, _ in lots]
 
 
 def _sibling(ref: ModelRef, tape: Tape, moves: Mapping[int, int]) -> Tape | None:
@@ -277,7 +230,7 @@ def _alike(tape: Tape, read: Callable[[], Tape]) -> Tape | None:
 
 
 def _step(width: int, allowed: WidthRange) -> int:
-    """A small change that leads to another member, and to one more when doubled."""
+    """A small change that leads to another network, and to one more when doubled."""
     return -allowed.step if width - 2 * allowed.step >= allowed.low else allowed.step
 
 

@@ -12,7 +12,7 @@ import traceback
 import warnings
 from typing import Any
 
-from ampere_energy.child_process import opened, told
+from ampere_energy.child_process import error_answer, opened
 from ampere_energy.errors import AmpereError, ModelError
 from ampere_energy.model import torch_settings
 from ampere_energy.model.source import ModelRef
@@ -23,7 +23,7 @@ def main() -> None:
     """Answers requests until the parent closes."""
     channel = opened()
     warnings.showwarning = _one_line
-    channel.tell({})
+    channel.reply({})
     usual = torch_settings.current()  # torch is imported while the parent does other things
     channel.serve(lambda request: _answer(request, usual))
 
@@ -36,13 +36,15 @@ def _answer(request: dict[str, Any], usual: torch_settings.Settings) -> dict[str
         function = getattr(importlib.import_module(module), name)
         return {"found": encode(function(ref, *request["more"]))}
     except AmpereError as error:
-        return told(error)
+        return error_answer(error)
     except SystemExit as error:
-        return told(ModelError(f"{ref} ends the program (SystemExit: {error.code})", "call the model by itself"))
+        return error_answer(
+            ModelError(f"{ref} ends the program (SystemExit: {error.code})", "call the model by itself")
+        )
     except Exception as error:  # noqa: BLE001 - a bug of ours, which the parent reports as such
         return {"unexpected": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
     except BaseException as error:  # noqa: BLE001 - whatever else the model's own code raises
-        return told(ModelError(f"{ref} raised {type(error).__name__}: {error}", "call the model by itself"))
+        return error_answer(ModelError(f"{ref} raised {type(error).__name__}: {error}", "call the model by itself"))
 
 
 def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:

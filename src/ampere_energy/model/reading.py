@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 from ampere_energy.child_process import Child, as_error
 from ampere_energy.errors import ModelError, RequestError, WorkerError
-from ampere_energy.model.blocks import AnyKind, Block, Fragment, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
 from ampere_energy.model.families.catalogue import FAMILIES
+from ampere_energy.model.kinds import AnyKind, Fragment
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
 from ampere_energy.serialization import decode, encode
@@ -141,7 +142,7 @@ def _read(ref: ModelRef) -> Listed:
 
 def _factories(ref: ModelRef) -> _Words:
     """The child's side of `factories`."""
-    from ampere_energy.model.source import factories_of
+    from ampere_energy.model.load import factories_of
 
     return _Words(factories_of(ref.source))
 

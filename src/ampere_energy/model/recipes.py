@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ampere_energy.model.blocks import DTYPES, USUAL
+from ampere_energy.model.kinds import DTYPES, USUAL
 from ampere_energy.model.layers import (
     ADAPTIVE_POOLS,
     CONVOLUTIONS,
@@ -130,12 +130,12 @@ def _arguments(call: Call, values: Sequence[Value]) -> dict[str, Any]:
     """Arguments by name, tensors as their values."""
     positional, named = call.parsed
     return {
-        name: _plain(argument, values)
+        name: _literal(argument, values)
         for name, argument in {**dict(zip(_ARGUMENTS.get(call.name, ()), positional, strict=False)), **named}.items()
     }
 
 
-def _plain(argument: Any, values: Sequence[Value]) -> Any:
+def _literal(argument: Any, values: Sequence[Value]) -> Any:
     if isinstance(argument, dict) and set(argument) == {"value"}:
         return values[argument["value"]]
     if isinstance(argument, dict) and set(argument) == {"tuple"}:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,13 +17,15 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.parameter import UninitializedParameter
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import TorchFunctionMode
 
 from ampere_energy.errors import ModelError
-from ampere_energy.model.objective import OWN, Inputs, called, mapped, objective, tensors_in, train_mode
+from ampere_energy.model.autocast import AUTOCAST, as_on_cuda
+from ampere_energy.model.calls import encoded, integer_range, memory_order, name_of, tensors_of, with_sizes
+from ampere_energy.model.load import needs_cuda
+from ampere_energy.model.objective import OWN, Inputs, called, mapped, objective, tensors_in
 from ampere_energy.model.program import (
     CHANGED,
-    NAMELESS,
     PROPERTIES,
     Call,
     Given,
@@ -36,21 +37,13 @@ from ampere_energy.model.program import (
     read_values,
     settled,
 )
-from ampere_energy.model.source import needs_cuda, repeatable
 from ampere_energy.model.training import Mode, Precision, Training
+from ampere_energy.model.undisturbed import capturing, in_training, quiet, unchanged
 
 _CONVERSIONS = {
     "to", "type", "type_as", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda",
     "contiguous", "flatten", "reshape", "expand", "squeeze", "requires_grad_", "dropout",
 }  # fmt: skip
-AUTOCAST = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
-_FULL_PRECISION = {
-    "layer_norm", "group_norm", "softmax", "log_softmax", "softmin", "cross_entropy", "nll_loss", "mse_loss", "l1_loss",
-    "smooth_l1_loss", "kl_div", "cosine_embedding_loss", "cosine_similarity", "exp", "expm1", "log", "log10", "log2",
-    "log1p", "pow", "prod", "reciprocal", "rsqrt", "sum", "cumsum", "cumprod", "norm", "dist", "cdist", "softplus",
-    "acos", "asin", "cosh", "sinh", "tan", "erfinv", "renorm", "logsumexp", "poisson_nll_loss", "huber_loss",
-}  # fmt: skip
-"""Operations that autocast on CUDA computes in fp32, whatever they are given."""
 _COUNTED = {
     "nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "_pack_padded_sequence",
     "repeat_interleave", "bincount",
@@ -65,8 +58,6 @@ _SHAPED = {"view", "reshape", "expand", "new_zeros", "new_ones", "new_empty", "n
 """Operations whose whole numbers are sizes, so that one the data decided is written as such."""
 _SPREAD = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
 PLAIN = Training(1)
-_UNKNOWN = 0, 2
-"""Range of integers nobody knows: any table has rows 0 and 1."""
 
 
 def record(model: nn.Module, inputs: Inputs, training: Training = PLAIN) -> Tape:
@@ -80,7 +71,7 @@ def record(model: nn.Module, inputs: Inputs, training: Training = PLAIN) -> Tape
     """
     _check(model)
     _check_sizes(inputs)
-    with in_training(model), _quiet(), _capturing(training.mode is Mode.GRAPH):
+    with in_training(model), quiet(), capturing(training.mode is Mode.GRAPH):
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         try:
             given = mapped(inputs, lambda t: fake.from_tensor(t))
@@ -189,7 +180,7 @@ class _Recorder(TorchFunctionMode):
         self._alive: list[torch.Tensor] = []  # an id is its own only while the tensor lives
         self._state = {id(tensor): (name, tensor) for name, tensor in state.items()}
         for tensor, original in zip(given, real, strict=True):
-            self._enter(tensor, Source.INPUT, *_range(original))
+            self._enter(tensor, Source.INPUT, *integer_range(original))
 
     def number(self, tensor: torch.Tensor) -> int:
         """The number of a tensor; one that no call made is a weight, a buffer, or a constant of the model."""
@@ -205,7 +196,7 @@ class _Recorder(TorchFunctionMode):
             )
         name, _ = self._state.get(id(tensor), ("", tensor))
         trained = isinstance(tensor, nn.Parameter)
-        number = self._enter(tensor, Source.WEIGHT if trained else Source.BUFFER, *_range(tensor))
+        number = self._enter(tensor, Source.WEIGHT if trained else Source.BUFFER, *integer_range(tensor))
         if name:
             self.names[number] = name
         return number
@@ -233,11 +224,11 @@ class _Recorder(TorchFunctionMode):
         # Arguments are written down first: an in-place call makes its tensor a new value.
         read: Any = None
         try:
-            read = [[_encode(a, self.number) for a in args], {k: _encode(a, self.number) for k, a in kwargs.items()}]
+            read = [[encoded(a, self.number) for a in args], {k: encoded(a, self.number) for k, a in kwargs.items()}]
         except ModelError as error:
             unreadable = error  # which matters only where the call makes something
-        result = _as_on_cuda(func, name, args, kwargs)
-        made = [((), args[0])] if name == "__setitem__" else list(_placed(result))
+        result = as_on_cuda(func, name, args, kwargs)
+        made = [((), args[0])] if name == "__setitem__" else list(tensors_of(result))
         if not made or (name == "__get__" and not _is_view(func)):
             return result
         if name in _CONVERSIONS and id(made[0][1]) in self._numbers:
@@ -245,8 +236,8 @@ class _Recorder(TorchFunctionMode):
         if read is None:
             raise unreadable
         if name in _DEFAULTED and "dtype" not in kwargs and made[0][1].dtype in (torch.float64, *AUTOCAST.values()):
-            read[1]["dtype"] = _encode(made[0][1].dtype, self.number)
-        self._write(_name(func), read, made)
+            read[1]["dtype"] = encoded(made[0][1].dtype, self.number)
+        self._write(name_of(func), read, made)
         if name.endswith("_") and not name.startswith("__"):
             self._change_base(made[0][1])
         return result
@@ -254,7 +245,7 @@ class _Recorder(TorchFunctionMode):
     def _write(self, op: str, read: Any, made: Sequence[tuple[tuple[int, ...], torch.Tensor]]) -> None:
         known = self._sampled(read)
         if known and op.rpartition(".")[2] in _SHAPED:
-            read = _measured(read, known)
+            read = with_sizes(read, known)
         sizes = {(place, size) for size, (_, place) in known.items()}
         if self._counts(op, read):
             sizes = {(0, tensor.shape[0]) for _, tensor in made if tensor.dim()}
@@ -318,113 +309,15 @@ class _Recorder(TorchFunctionMode):
             places = enumerate(map(settled, shape))
             shape = tuple(Sampled(size) if (place, size) in sampled else size for place, size in places)
         dtype = str(tensor.dtype).removeprefix("torch.")
-        self.values.append(Value(source, dtype, shape, bool(tensor.requires_grad), low, high, _order(tensor)))
+        self.values.append(Value(source, dtype, shape, bool(tensor.requires_grad), low, high, memory_order(tensor)))
         self._alive.append(tensor)
         self._numbers[id(tensor)] = len(self.values) - 1
         return len(self.values) - 1
 
 
-def _measured(argument: Any, known: Mapping[int, list[Any]]) -> Any:
-    """Arguments with the numbers that are sizes the data decided written as such."""
-    if type(argument) is int and argument in known:
-        return {"sizeof": known[argument]}
-    if isinstance(argument, list):
-        return [_measured(item, known) for item in argument]
-    if isinstance(argument, dict) and set(argument) != {"value"}:
-        return {key: _measured(item, known) for key, item in argument.items()}
-    return argument
-
-
-def _name(func: Callable[..., Any]) -> str:
-    """The name under which the function is found again."""
-    found = resolve_name(func)
-    if found is not None:
-        return str(found)
-    name = getattr(func, "__name__", str(func))
-    if name not in NAMELESS:
-        raise ModelError(f"a call of {name} cannot be written down", "replace it by one of torch's own functions")
-    return f"torch.{name}"
-
-
-def _order(tensor: torch.Tensor) -> tuple[int, ...]:
-    """How a tensor lies in memory, where it is dense but not in the order of its dimensions."""
-    if tensor.layout is not torch.strided or tensor.is_contiguous():
-        return ()
-    strides = [int(stride) for stride in tensor.stride()]
-    order = tuple(sorted(range(tensor.dim()), key=lambda d: (-strides[d], d)))
-    expected = 1
-    for d in reversed(order):
-        if tensor.shape[d] > 1 and strides[d] != expected:
-            return ()  # a view with gaps, or of one number many times: taken as if it were whole
-        expected *= tensor.shape[d]
-    return order if order != tuple(range(tensor.dim())) else ()
-
-
-def _as_on_cuda(func: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The call's result, in the type that autocast on CUDA gives it: on a CPU it leaves some operations alone."""
-    if name not in _FULL_PRECISION or not torch.is_autocast_enabled("cpu"):
-        return func(*args, **kwargs)
-    with torch.autocast("cpu", enabled=False):
-        return func(*(_full(a) for a in args), **{key: _full(a) for key, a in kwargs.items()})
-
-
-def _full(argument: Any) -> Any:
-    if isinstance(argument, torch.Tensor) and argument.dtype in (torch.bfloat16, torch.float16):
-        return argument.float()
-    return argument
-
-
 def _is_view(func: Any) -> bool:
     """Whether a property gives a view of its tensor that the model computes with."""
     return getattr(getattr(func, "__self__", None), "__name__", "") in PROPERTIES
-
-
-def _range(tensor: torch.Tensor) -> tuple[int, int]:
-    """The values integers take, the end excluded."""
-    if tensor.is_floating_point() or tensor.is_complex() or not tensor.numel():
-        return 0, 1
-    if isinstance(tensor, torch._subclasses.FakeTensor) or tensor.is_meta:
-        return _UNKNOWN
-    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
-        return int(tensor.min()), int(tensor.max()) + 1
-
-
-def _encode(argument: Any, number: Callable[[torch.Tensor], int]) -> Any:
-    """An argument as JSON values."""
-    if isinstance(argument, torch.Tensor):
-        return {"value": number(argument)}
-    if argument is None or isinstance(argument, (bool, str)):
-        return argument
-    if isinstance(argument, int):
-        return int(argument)
-    if isinstance(argument, float):
-        return argument if argument - argument == 0 else {"float": str(argument)}
-    if isinstance(argument, torch.dtype):
-        return {"dtype": str(argument).removeprefix("torch.")}
-    if isinstance(argument, torch.device):
-        return {"device": True}
-    if isinstance(argument, (torch.memory_format, torch.layout)):
-        return {"torch": str(argument).removeprefix("torch.")}
-    if isinstance(argument, slice):
-        return {"slice": [_encode(part, number) for part in (argument.start, argument.stop, argument.step)]}
-    if argument is Ellipsis:
-        return {"ellipsis": True}
-    if isinstance(argument, tuple):
-        return {"tuple": [_encode(item, number) for item in argument]}
-    if isinstance(argument, list):
-        return [_encode(item, number) for item in argument]
-    if isinstance(argument, dict):
-        return {"dict": {str(key): _encode(item, number) for key, item in argument.items()}} if argument else {}
-    raise ModelError(f"a call takes {argument!r}, which cannot be written down", "replace it by a tensor or a number")
-
-
-def _placed(result: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """The tensors of a result, with where they stand in it."""
-    if isinstance(result, torch.Tensor):
-        yield path, result
-    elif isinstance(result, (tuple, list)):
-        for place, item in enumerate(result):
-            yield from _placed(item, (*path, place))
 
 
 @contextlib.contextmanager
@@ -452,53 +345,3 @@ def _located(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-@contextlib.contextmanager
-def _capturing(answer: bool) -> Iterator[None]:
-    """Answers a model that asks whether it is being captured: some, such as transformers' masks, compute otherwise."""
-    asked = torch.cuda.is_current_stream_capturing
-    torch.cuda.is_current_stream_capturing = lambda: answer
-    try:
-        yield
-    finally:
-        torch.cuda.is_current_stream_capturing = asked
-
-
-@contextlib.contextmanager
-def in_training(model: nn.Module) -> Iterator[None]:
-    """Training mode, as a training loop would set it, and each module's own mode back afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    train_mode(model)
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
-
-
-@contextlib.contextmanager
-def unchanged(model: nn.Module) -> Iterator[None]:
-    """Buffers and random numbers as they were, after a real run."""
-    kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    try:
-        with torch.random.fork_rng(), repeatable():
-            yield
-    finally:
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():
-                buffer.copy_(kept[name])
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silences torch's own log of what we report in one line."""
-    logs = [logging.getLogger(name) for name in ("torch._subclasses.fake_tensor", "torch.fx.experimental")]
-    levels = [log.level for log in logs]
-    for log in logs:
-        log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for log, level in zip(logs, levels, strict=True):
-            log.setLevel(level)

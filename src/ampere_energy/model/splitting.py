@@ -28,7 +28,7 @@ Piece = range
 def cut(tape: Tape) -> list[Piece]:
     """The tape's pieces, in order; together they are all of it."""
     openers = [_opens(call, tape.values) for call in tape.calls]
-    activations = carried(tape)
+    activations = activations_of(tape)
     chosen = _choices(tape, activations)
     pieces: list[Piece] = []
     waiting: int | None = None
@@ -51,7 +51,7 @@ def cut(tape: Tape) -> list[Piece]:
 
 def finer(tape: Tape, pieces: Sequence[Piece], places: Collection[int]) -> list[Piece]:
     """The pieces, some of them cut before each matrix."""
-    chosen = _choices(tape, carried(tape))
+    chosen = _choices(tape, activations_of(tape))
     found: list[Piece] = []
     for place, piece in enumerate(pieces):
         before = [step - 1 for step in piece if _opens(tape.calls[step], tape.values)][1:] if place in places else []
@@ -70,7 +70,7 @@ def _opens(call: Call, values: Sequence[Value]) -> bool:
     return call.name in MATRIX and weighs
 
 
-def carried(tape: Tape) -> set[int]:
+def activations_of(tape: Tape) -> set[int]:
     """The values that depend on a weight or on real-valued inputs: activations, not positions or masks."""
     found = {
         number
@@ -137,7 +137,7 @@ def tape_of(program: Program) -> Tape:
 
 def _constants(tape: Tape) -> dict[int, int]:
     """The values that no activation leads to, each with the place of the call that makes it."""
-    activations = carried(tape)
+    activations = activations_of(tape)
     return {n: place for place, call in enumerate(tape.calls) for n in call.makes if n not in activations}
 
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from ampere_energy.errors import RequestError
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.source import ModelRef
-from ampere_energy.model.variants import WidthRange, followed
+from ampere_energy.model.variants import followed
+from ampere_energy.model.widths import WidthRange
 
 MOST = 64
 """The most structures of one campaign: each is built and read, and has blocks of its own to measure."""

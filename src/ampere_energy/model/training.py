@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ampere_energy.errors import RequestError
 from ampere_energy.serialization import later
@@ -101,6 +102,26 @@ class Training:
         more += ["the loss read each step"] if self.sync_each_step else []
         more += [f"torch's {set_to(self.torch_settings)}"] if self.torch_settings else []
         return ", ".join((f"batch {self.batch} with {self.optimizer} in {self.mode} mode", *more))
+
+
+@dataclass(frozen=True)
+class GivenSettings:
+    """The settings that somebody gave, by their names; all others are a profile's, or the usual ones."""
+
+    settings: Mapping[str, Any]
+
+    def over(self, others: Training) -> Training:
+        """These settings, and of others what was not given."""
+        return replace(others, **self.settings)
+
+    @property
+    def usual(self) -> Training:
+        """These settings, and else the usual ones; the batch is the input's and comes with it."""
+        return self.over(Training(1))
+
+    def agrees(self, others: Training) -> bool:
+        """Whether all that was given is so there."""
+        return self.over(others) == others
 
 
 def set_to(torch_settings: tuple[tuple[str, str], ...]) -> str:

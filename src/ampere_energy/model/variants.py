@@ -12,75 +12,21 @@ the right size takes the place; auxiliary kinds are profiled and subtracted like
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from ampere_energy.errors import RequestError, WidthError
-from ampere_energy.model.blocks import USUAL, AnyKind, Block, Fragment, Kind, ModelSpec, Point, Role
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import USUAL, AnyKind, Fragment, Kind, Point, Role
 from ampere_energy.model.layers import Layer, Signal, layer
 from ampere_energy.model.training import Training
+from ampere_energy.model.widths import Domain, WidthRange
 from ampere_energy.serialization import later
 
 HEAD_CLASSES = 10
 STEM_CHANNELS = 1
-
-
-@dataclass(frozen=True)
-class WidthRange:
-    """Widths from `low` to `high`, `step` apart, both ends included."""
-
-    low: int
-    high: int
-    step: int = 1
-
-    def __post_init__(self) -> None:
-        if self.low < 1 or self.high < self.low or self.step < 1:
-            raise WidthError(f"a width range of {self.low} to {self.high} step {self.step}", "give 1 ≤ low ≤ high")
-        if (self.high - self.low) % self.step:
-            raise WidthError(
-                f"a width range of {self.low} to {self.high} that steps of {self.step} do not fill",
-                f"end it at {self.high - (self.high - self.low) % self.step}",
-            )
-
-    def __contains__(self, width: int) -> bool:
-        return self.low <= width <= self.high and (width - self.low) % self.step == 0
-
-    def __len__(self) -> int:
-        return (self.high - self.low) // self.step + 1
-
-    def __getitem__(self, index: int) -> int:
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        return self.low + index * self.step
-
-    def __str__(self) -> str:
-        return f"{self.low}–{self.high}" + (f" step {self.step}" if self.step > 1 else "")
-
-    def scaled(self, factor: int) -> WidthRange:
-        """The range of features when each unit of width carries `factor` of them."""
-        return WidthRange(self.low * factor, self.high * factor, self.step * factor)
-
-    def aligned(self, step: int) -> WidthRange:
-        """The multiples of `step` inside the range."""
-        low, high = -(-self.low // step) * step, self.high // step * step
-        if high < low:
-            raise WidthError(f"no multiple of {step} lies in {self}", "use a smaller width step")
-        return WidthRange(low, high, step)
-
-    def up_to(self, high: int) -> WidthRange:
-        """The part of the range that does not pass `high`, and at least its lowest width."""
-        return WidthRange(self.low, max(self.low, high - (high - self.low) % self.step), self.step)
-
-    def hull(self, other: WidthRange) -> WidthRange:
-        """The smallest range that holds both."""
-        step = math.gcd(self.step, other.step, abs(self.low - other.low))
-        return WidthRange(min(self.low, other.low), max(self.high, other.high), step)
-
-
-Domain = tuple[WidthRange, ...]
 
 
 class Phase(StrEnum):
@@ -170,7 +116,7 @@ def _pointwise(signal: Signal) -> Layer:
 
 
 def lessons(spec: ModelSpec, ranges: Sequence[WidthRange] | None = None) -> tuple[Lesson, ...]:
-    """What must be profiled to estimate every member of a model's family, in the order of the equations.
+    """What must be profiled to estimate every network of a model's family, in the order of the equations.
 
     Args:
         spec: the parsed model, at its largest widths.
@@ -242,9 +188,9 @@ def spec_ranges(spec: ModelSpec) -> list[WidthRange]:
 
 
 def block_points(spec: ModelSpec, widths: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Each block's point in a member of the model's family.
+    """Each block's point in a network of the model's family.
 
-    Widths may be numbers or arrays of numbers, one for each of many members.
+    Widths may be numbers or arrays of numbers, one for each of many networks.
     """
     if len(widths) != len(spec.widths):
         raise WidthError(f"{len(widths)} widths for a model of {len(spec.widths)}", "give one for each")
@@ -270,6 +216,6 @@ def resized(spec: ModelSpec, widths: Sequence[int]) -> ModelSpec:
     return replace(spec, blocks=blocks, widths=tuple(widths))
 
 
-def member(spec: ModelSpec, widths: Sequence[int]) -> Variant:
-    """A whole member of the family of a chain."""
+def whole_network(spec: ModelSpec, widths: Sequence[int]) -> Variant:
+    """A whole network of the family of a chain."""
     return Variant(resized(spec, widths).blocks)

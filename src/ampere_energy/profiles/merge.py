@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import reduce
 
 from ampere_energy.cost_model.fitting import learn
-from ampere_energy.cost_model.joint import NetFit
 from ampere_energy.cost_model.observations import Observation, Subject
 from ampere_energy.cost_model.traits import Reference
 from ampere_energy.errors import RequestError
@@ -23,7 +22,7 @@ def merged(profiles: Sequence[Profile]) -> Profile:
         RequestError: they are not of one device, meter and way of training, or not of the default method.
     """
     first, *others = profiles
-    fits = [_joint(profile) for profile in profiles]
+    fits = [profile.joint for profile in profiles]
     for other in others:
         for what in ("device", "meter", "training"):
             own, there = getattr(first, what), getattr(other, what)
@@ -63,11 +62,3 @@ def merged(profiles: Sequence[Profile]) -> Profile:
         references=tuple(references.values()),
         doubts=reduce(joined, (other.doubts for other in others), first.doubts),
     )
-
-
-def _joint(profile: Profile) -> NetFit:
-    if profile.nets is None:
-        raise RequestError(
-            f"the profile of {profile.model} was made by the method {profile.method}", "merge those of --method ampere"
-        )
-    return profile.nets

@@ -6,27 +6,24 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ampere_energy import files
-from ampere_energy.cost_model.gaussian_process import GaussianProcess, Hyper, fit
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
+from ampere_energy.cost_model.known_kinds import CostModel
+from ampere_energy.cost_model.per_kind import KindFit, PerKind, Quantity
 from ampere_energy.cost_model.traits import PER_KIND, Reference
 from ampere_energy.errors import AmpereError, FileError, RequestError
 from ampere_energy.measurement.records import DeviceInfo, MeterInfo
-from ampere_energy.model.blocks import Kind, ModelSpec, Point
+from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import Domain
+from ampere_energy.model.widths import within
 from ampere_energy.profiles.file import AGAIN, SCHEMA, contents, read
 from ampere_energy.serialization import decode, encode, later
-
-if TYPE_CHECKING:
-    import torch
 
 MOST_POINTS = 2048
 """Of one kind, and observations of a joint fit: matrices of their square must fit into memory."""
@@ -37,91 +34,6 @@ MOST_KINDS = MOST_POINTS // 2
 """Each is metered and timed at least once."""
 _WIDEST, _FARTHEST = 20.0, 200.0
 """In logarithms: the square of what is as far as this, times all that a mean may be, is still a number."""
-
-
-class Quantity(StrEnum):
-    """What a Gaussian process predicts of a block, per training step."""
-
-    ENERGY = "energy"
-    TIME = "time"
-
-
-@dataclass(frozen=True)
-class Learnt:
-    """One quantity of a kind at its points: values in J or s, their known noise variances, and the fit."""
-
-    values: tuple[float, ...]
-    noise: tuple[float, ...]
-    hyper: Hyper
-
-
-@dataclass(frozen=True)
-class KindFit:
-    """What is known of a kind: the points profiled, and a Gaussian process each for energy and time."""
-
-    kind: Kind
-    domain: Domain
-    points: tuple[Point, ...]
-    energy: Learnt
-    time: Learnt
-
-    def __post_init__(self) -> None:
-        d = len(self.kind.axes)
-        if len(self.domain) != d or any(len(point) != d for point in self.points):
-            raise ValueError(f"{self.kind.id} has {d} widths, its domain or points do not")
-        for learnt in (self.energy, self.time):
-            if not len(learnt.values) == len(learnt.noise) == len(self.points) > 0:
-                raise ValueError(f"{self.kind.id} has {len(self.points)} points, but not as many values")
-            if len(learnt.hyper.lengthscales) != d or min(learnt.noise) < 0:
-                raise ValueError(f"{self.kind.id} has hyperparameters of the wrong shape or sign")
-
-    def unit(self, points: Sequence[Point]) -> torch.Tensor:
-        """Points scaled to the unit box of the domain: shape (n, d)."""
-        return to_unit(self.domain, points)
-
-    @cached_property
-    def _processes(self) -> dict[Quantity, GaussianProcess]:
-        x = self.unit(self.points)
-        return {
-            quantity: GaussianProcess(x, _vector(learnt.values), _vector(learnt.noise), learnt.hyper)
-            for quantity, learnt in ((Quantity.ENERGY, self.energy), (Quantity.TIME, self.time))
-        }
-
-    def process(self, quantity: Quantity) -> GaussianProcess:
-        """The posterior of a quantity."""
-        return self._processes[quantity]
-
-    def covers(self, point: Point) -> bool:
-        """Whether a point lies within the profiled bounds."""
-        return all(r.low <= width <= r.high for r, width in zip(self.domain, point, strict=True))
-
-
-def to_unit(domain: Domain, points: Sequence[Point]) -> torch.Tensor:
-    """Points scaled to the unit box of a domain: shape (n, d)."""
-    import torch
-
-    low = torch.tensor([r.low for r in domain], dtype=torch.float64)
-    span = torch.tensor([max(1, r.high - r.low) for r in domain], dtype=torch.float64)
-    return (torch.tensor(points, dtype=torch.float64) - low) / span
-
-
-def learn(
-    domain: Domain,
-    points: Sequence[Point],
-    values: Sequence[float],
-    noise: Sequence[float],
-    before: Learnt | None = None,
-) -> Learnt:
-    """Fits one quantity of a kind, from where an earlier fit of it stood if there is one."""
-    start = before.hyper if before is not None else None
-    process = fit(to_unit(domain, points), _vector(values), _vector(noise), start=start)
-    return Learnt(tuple(values), tuple(noise), process.hyper)
-
-
-def _vector(values: Sequence[float]) -> torch.Tensor:
-    import torch
-
-    return torch.tensor(values, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -139,6 +51,7 @@ class Profile:
         nets: what was learnt of all kinds jointly.
         references: blocks of these kinds, for approximating others; none in files older than that.
         doubts: why its measurements are not to be trusted; empty where nothing speaks against them.
+        bundled: whether it came with the package, and so was made on another card than an estimate from it is for.
     """
 
     model: str
@@ -151,9 +64,10 @@ class Profile:
     profile_s: float
     created: str
     kinds: tuple[KindFit, ...] = ()
-    nets: NetFit | None = None
+    nets: JointFit | None = None
     references: tuple[Reference, ...] = later(())
     doubts: tuple[str, ...] = later(())
+    bundled: bool = later(False)
 
     def __post_init__(self) -> None:
         if bool(self.kinds) == (self.nets is not None):
@@ -161,11 +75,21 @@ class Profile:
         if len({fit.kind for fit in self.kinds}) != len(self.kinds):
             raise ValueError("a kind stands in the profile twice")
 
-    def find(self, kind: Kind) -> KindFit | None:
-        """What is known of a kind, if anything."""
-        return next((fit for fit in self.kinds if fit.kind == kind), None)
+    @cached_property
+    def cost_model(self) -> CostModel:
+        """What was learnt, whichever method learnt it."""
+        return PerKind(self.kinds) if self.nets is None else self.nets
 
-    def plain(self) -> dict[str, Any]:
+    @property
+    def joint(self) -> JointFit:
+        """What was learnt of all kinds jointly; an error where the paper's method learnt them one by one."""
+        if self.nets is None:
+            raise RequestError(
+                f"the profile of {self.model} was made by the method {self.method}", "profile with --method ampere"
+            )
+        return self.nets
+
+    def record(self) -> dict[str, Any]:
         """What a file of it holds."""
         return {"schema": SCHEMA, "profile": encode(self)}
 
@@ -176,7 +100,7 @@ class Profile:
     def check(self, path: Path) -> bytes:
         """What a file of it has, where `load` will take that; else nothing should be saved, and this is an error."""
         try:
-            data = (json.dumps(self.plain(), allow_nan=False, indent=1) + "\n").encode()
+            data = (json.dumps(self.record(), allow_nan=False, indent=1) + "\n").encode()
             loads(data, path)
         except (FileError, ValueError) as error:
             why = error.what if isinstance(error, FileError) else f"profile {path} is not JSON: {error}"
@@ -233,11 +157,11 @@ def _check_kind(known: KindFit) -> None:
             raise ValueError(f"{name} has values or hyperparameters out of reason")
     for quantity in Quantity:
         process = known.process(quantity)
-        if not bool(process.mean(process.x).isfinite().all() & process.variance(process.x).isfinite().all()):
+        if not np.isfinite([process.mean(process.x), process.variance(process.x)]).all():
             raise ValueError(f"the {quantity} of {name} is not finite")
 
 
-def _check_references(references: Sequence[Reference], nets: NetFit | None) -> None:
+def _check_references(references: Sequence[Reference], nets: JointFit | None) -> None:
     """References are blocks of the fit's kinds, at widths it covers."""
     if len(references) > MOST_KINDS * PER_KIND:
         raise ValueError(f"{len(references)} references, more than {MOST_KINDS * PER_KIND}")
@@ -245,13 +169,11 @@ def _check_references(references: Sequence[Reference], nets: NetFit | None) -> N
     for reference in references:
         if not 0 <= reference.subject < len(subjects):
             raise ValueError(f"a reference to subject {reference.subject} of {len(subjects)}")
-        domain = subjects[reference.subject].domain
-        inside = (r.low <= width <= r.high for r, width in zip(domain, reference.point, strict=False))
-        if len(domain) != len(reference.point) or not all(inside):
+        if not within(subjects[reference.subject].domain, reference.point):
             raise ValueError(f"a reference at {reference.point}, which is not among the widths profiled")
 
 
-def _check_nets(nets: NetFit) -> None:
+def _check_nets(nets: JointFit) -> None:
     blocks = sum(len(observation.blocks) for observation in nets.observations)
     distinct = len({block for observation in nets.observations for block in observation.blocks})
     for count, most, name in (
@@ -277,7 +199,7 @@ def _check_nets(nets: NetFit) -> None:
     if nets.host is not None and not (nets.host.spread <= 10 and nets.host.base_s + nets.host.gap_s <= 1e6):
         raise ValueError("host times out of reason")
     with np.errstate(all="ignore"):
-        norm = float(np.linalg.norm(nets.joint.factor.T @ nets.joint.alpha))
+        norm = float(np.linalg.norm(nets.posterior.factor.T @ nets.posterior.alpha))
     # No residual g(x) exceeds √k(x, x) · ‖g‖, and ‖g‖² ≤ αᵀ K α: the exponentials below stay far from overflow.
     if not math.sqrt(widest + nets.together**2) * norm <= _FARTHEST:
         raise ValueError("its observations contradict its hyperparameters beyond any doubt")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ampere_energy.campaign.run import Refined
-from ampere_energy.cost_model.joint import seen_alone
+from ampere_energy.campaign.refine import Refined
 from ampere_energy.estimation.bundle_choice import Choice
-from ampere_energy.estimation.estimate import JOULES_PER_WH, Estimate, Origin
+from ampere_energy.estimation.result import JOULES_PER_WH, Estimate, Origin
 from ampere_energy.evaluation.evaluate import Trials, score
 from ampere_energy.measurement.records import Measurement
-from ampere_energy.model.blocks import Fragment, ModelSpec
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.serialization import encode
 from ampere_energy.units import Quantity
@@ -63,8 +63,14 @@ def profile_json(profile: Profile, path: str) -> dict[str, Any]:
             for f in profile.kinds
         ]
         + [
-            {"kind": s.id, "layers": s.label, "widths": [str(r) for r in s.domain], "points": metered, "timings": timed}
-            for s, metered, timed in seen_alone(profile.nets)
+            {
+                "kind": k.id,
+                "layers": k.label,
+                "widths": list(map(str, k.domain)),
+                "points": len(k.metered),
+                "timings": k.timed,
+            }
+            for k in (profile.nets.known_kinds() if profile.nets is not None else ())
         ],
     }
 
@@ -119,7 +125,7 @@ def estimate_json(
     if within_j is not None:
         record["within"] = {"budget_j": within_j.value, "p_fits": estimate.probability_within(within_j.value)}
     if bundled is not None:
-        record["bundled"] = {"profile": bundled.name, "interval_for": f"another {bundled.about.device}"}
+        record["bundled"] = {"profile": bundled.name, "interval_for": f"another {bundled.entry.device}"}
     if refined is not None:
         record["refined"] = {
             "measurements": refined.measurements,
@@ -167,7 +173,7 @@ def evaluation_json(sets: Sequence[Trials]) -> list[dict[str, Any]]:
             "mode": trials.training.mode.value,
             "widths": "aligned" if trials.aligned else "any",
             "batch": trials.training.batch,
-            "models": len(trials.members),
+            "models": len(trials.networks),
             "points": trials.points,
             "profile_s": trials.profile_s,
             "profile_j": trials.profile_j,
@@ -189,7 +195,7 @@ def evaluation_json(sets: Sequence[Trials]) -> list[dict[str, Any]]:
                         for method, found in member.predictions.items()
                     },
                 }
-                for member in trials.members
+                for member in trials.networks
             ],
         }
         for trials in sets

@@ -1,4 +1,4 @@
-"""Evaluated sets: unseen members of a family with what was measured and what several methods predicted of them.
+"""Evaluated sets: unseen networks of a family with what was measured and what several methods predicted of them.
 
 They come from what `ampere evaluate --json` prints, read strictly where numbers are drawn and leniently elsewhere.
 """
@@ -33,8 +33,8 @@ _TOLD = (
 
 
 @dataclass(frozen=True)
-class Member:
-    """One member, and what each method that tried predicted of it."""
+class EvaluatedNetwork:
+    """One network, and what each method that tried predicted of it."""
 
     name: str
     measured_j: float
@@ -47,7 +47,7 @@ class Member:
 
 @dataclass(frozen=True)
 class EvaluatedSet:
-    """Members of one family on one device.
+    """Networks of one family on one device.
 
     Attributes:
         facts: what is known of it, for people.
@@ -63,7 +63,7 @@ class EvaluatedSet:
     level: float
     floor: float | None
     scores: Mapping[str, Mapping[str, float]]
-    members: tuple[Member, ...]
+    networks: tuple[EvaluatedNetwork, ...]
 
 
 def is_evaluation(path: Path) -> bool:
@@ -97,7 +97,7 @@ def _set(record: Any, where: str) -> EvaluatedSet:
     members = record.get("members")
     if members is None:  # as evaluations of one method were printed at first
         members = [_of_trial(trial, next(iter(scores))) for trial in record.get("trials", ())]
-    _check(isinstance(members, list), where, "members that are no list")
+    _check(isinstance(members, list), where, "networks that are no list")
     floor = record.get("floor")
     return EvaluatedSet(
         " · ".join(form.format(text) for _, form, text in told) or "unnamed",
@@ -106,7 +106,7 @@ def _set(record: Any, where: str) -> EvaluatedSet:
         _number(record.get("level", 0.9), f"{where}.level"),
         None if floor is None else _number(floor, f"{where}.floor"),
         scores,
-        tuple(_member(member, f"{where}.members[{i}]") for i, member in enumerate(members)),
+        tuple(_network(member, f"{where}.members[{i}]") for i, member in enumerate(members)),
     )
 
 
@@ -130,7 +130,7 @@ def _of_trial(trial: Any, method: str) -> Any:
     return {**trial, "predictions": {method: guess}}
 
 
-def _member(record: Any, where: str) -> Member:
+def _network(record: Any, where: str) -> EvaluatedNetwork:
     _check(isinstance(record, dict) and isinstance(record.get("predictions"), dict), where, "no predictions")
     widths, arguments = record.get("widths", ()), record.get("arguments")
     name = ",".join(map(str, widths)) if isinstance(widths, list) else str(widths)
@@ -138,7 +138,7 @@ def _member(record: Any, where: str) -> Member:
     measured_j = _number(record.get("measured_j"), f"{where}.measured_j")
     _check(measured_j > 0, where, f"a measured energy of {measured_j:g} J")
     guesses = {method: _guess(guess, f"{where}.{method}") for method, guess in record["predictions"].items()}
-    return Member(name, measured_j, guesses)
+    return EvaluatedNetwork(name, measured_j, guesses)
 
 
 def _guess(record: Any, where: str) -> Prediction:

@@ -76,7 +76,7 @@ def scatter(title: str, series: Sequence[Series], x: Axis, y: Axis) -> str:
     up = fit_scale(y, seen, top + size, top)
     body = f'<line class="guide" x1="{_LEFT}" y1="{top + size}" x2="{_WIDTH - _RIGHT}" y2="{top}"/>'
     for one in reversed(series):  # the first on top
-        body += "".join(_mark(one, m, across.at(m.x), up, _told(one, m, x, y)) for m in one.marks)
+        body += "".join(_mark(one, m, across.at(m.x), up, _hover(one, m, x, y)) for m in one.marks)
     return _plot(title, top + size + _BOTTOM, _frame(across, up) + body + _legend(series))
 
 
@@ -89,7 +89,7 @@ def lines(title: str, series: Sequence[Series], x: Axis, y: Axis) -> str:
     body = ""
     for one in series:
         if not one.joined:
-            body += "".join(_mark(one, m, across.at(m.x), up, _told(one, m, x, y)) for m in one.marks)
+            body += "".join(_mark(one, m, across.at(m.x), up, _hover(one, m, x, y)) for m in one.marks)
             continue
         ordered = sorted(one.marks, key=lambda m: m.x)
         reach = [(across.at(m.x), *map(up.at, m.interval)) for m in ordered if m.interval is not None]
@@ -98,7 +98,7 @@ def lines(title: str, series: Sequence[Series], x: Axis, y: Axis) -> str:
             body += f'<path class="band t{one.tint}" {_of(one)} d="{_path(around)}Z"/>'
         course = _path((across.at(m.x), up.at(m.y)) for m in ordered)
         body += f'<path class="stroke t{one.tint}" {_of(one)} d="{course}"/>'
-        body += "".join(_hit(one, m.x, m.y, across.at(m.x), up.at(m.y), _told(one, m, x, y)) for m in ordered)
+        body += "".join(_hit(one, m.x, m.y, across.at(m.x), up.at(m.y), _hover(one, m, x, y)) for m in ordered)
     return _plot(title, top + _HEIGHT + _BOTTOM, _frame(across, up) + body + _legend(series))
 
 
@@ -133,10 +133,10 @@ def bars(title: str, groups: Sequence[str], series: Sequence[Series], value: Axi
                     f'<text class="dim" x="{_px(far + 6)}" y="{_px(y + thick / 2 + 3)}">{escape(mark.label)}</text>'
                 )
             name = groups[int(mark.x)]
-            told = f"{name}: {one.name} {value.text(mark.y)}" + _interval(mark, value)
-            body += f'<g class="mark t{one.tint}" {_of(one, mark.x, mark.y)}><title>{escape(told)}</title>{shape}</g>'
+            hover = f"{name}: {one.name} {value.text(mark.y)}" + _interval(mark, value)
+            body += f'<g class="mark t{one.tint}" {_of(one, mark.x, mark.y)}><title>{escape(hover)}</title>{shape}</g>'
     body += f'<path class="grid" style="stroke:var(--dim)" d="{_path([(zero, top), (zero, bottom)])}"/>'
-    return _plot(title, bottom + _BOTTOM, _across(across, top, bottom) + body + _legend(series), _WIDTH + left)
+    return _plot(title, bottom + _BOTTOM, _x_ticks(across, top, bottom) + body + _legend(series), _WIDTH + left)
 
 
 def cdf(title: str, series: Sequence[Series], x: Axis) -> str:
@@ -159,14 +159,14 @@ def cdf(title: str, series: Sequence[Series], x: Axis) -> str:
     return _plot(title, top + _HEIGHT + _BOTTOM, _frame(across, up) + body + _legend(series))
 
 
-def heat(title: str, cells: Sequence[Cell], spots: Sequence[Cell], x: Axis, y: Axis, value: Axis) -> str:
-    """A function of two widths as shades, darker or brighter where it is larger, and spots where it was measured."""
+def heat(title: str, cells: Sequence[Cell], marked: Sequence[Cell], x: Axis, y: Axis, value: Axis) -> str:
+    """A function of two widths as shades, darker or brighter where it is larger, and marked where it was measured."""
     if not cells:
         raise ValueError(f"{title}: nothing to plot")
     top, right = 34, _WIDTH - 86
     columns, rows = sorted({c.x for c in cells}), sorted({c.y for c in cells})
     left_edges, low_edges = _edges(columns), _edges(rows)
-    spread = [*left_edges, *(s.x for s in spots)], [*low_edges, *(s.y for s in spots)]
+    spread = [*left_edges, *(s.x for s in marked)], [*low_edges, *(s.y for s in marked)]
     across = fit_scale(x, spread[0], _LEFT, right)
     up = fit_scale(y, spread[1], top + _HEIGHT, top)
     shade = fit_scale(value, [c.value for c in cells], 0.05, 1.0)
@@ -181,7 +181,7 @@ def heat(title: str, cells: Sequence[Cell], spots: Sequence[Cell], x: Axis, y: A
             f'y="{_px(y1)}" width="{_px(x1 - x0)}" height="{_px(y0 - y1)}" fill-opacity="{shade.at(cell.value):.3f}">'
             f"<title>{told}</title></rect>"
         )
-    for spot in spots:
+    for spot in marked:
         body += (
             f'<circle class="mark spot" data-series="metered" data-x="{spot.x:.6g}" data-y="{spot.y:.6g}" '
             f'data-value="{spot.value:.6g}" cx="{_px(across.at(spot.x))}" cy="{_px(up.at(spot.y))}" r="3.5">'
@@ -224,7 +224,7 @@ def _edges(values: Sequence[float]) -> list[float]:
 
 
 def _frame(x: Scale, y: Scale) -> str:
-    body = _across(x, y.end, y.start)
+    body = _x_ticks(x, y.end, y.start)
     for tick, label in zip(y.ticks, y.labels, strict=True):
         at = y.at(tick)
         body += f'<path class="grid" d="{_path([(x.start, at), (x.end, at)])}"/>'
@@ -236,7 +236,7 @@ def _frame(x: Scale, y: Scale) -> str:
     )
 
 
-def _across(x: Scale, top: float, bottom: float) -> str:
+def _x_ticks(x: Scale, top: float, bottom: float) -> str:
     body = ""
     for tick, label in zip(x.ticks, x.labels, strict=True):
         at = x.at(tick)
@@ -278,16 +278,16 @@ def _plot(title: str, height: float, body: str, width: int = _WIDTH) -> str:
     )
 
 
-def _mark(one: Series, mark: Mark, px: float, up: Scale, told: str) -> str:
+def _mark(one: Series, mark: Mark, px: float, up: Scale, hover: str) -> str:
     shape = f'<circle class="fill" cx="{_px(px)}" cy="{_px(up.at(mark.y))}" r="4" fill-opacity=".85"/>'
     if mark.interval is not None:
         shape = f'<path class="stroke" d="{_path((px, up.at(end)) for end in mark.interval)}"/>{shape}'
-    return f'<g class="mark t{one.tint}" {_of(one, mark.x, mark.y)}><title>{escape(told)}</title>{shape}</g>'
+    return f'<g class="mark t{one.tint}" {_of(one, mark.x, mark.y)}><title>{escape(hover)}</title>{shape}</g>'
 
 
-def _hit(one: Series, x: float, y: float, px: float, py: float, told: str) -> str:
+def _hit(one: Series, x: float, y: float, px: float, py: float, hover: str) -> str:
     place = f'cx="{_px(px)}" cy="{_px(py)}" r="5"'
-    return f'<circle class="mark hit t{one.tint}" {_of(one, x, y)} {place}><title>{escape(told)}</title></circle>'
+    return f'<circle class="mark hit t{one.tint}" {_of(one, x, y)} {place}><title>{escape(hover)}</title></circle>'
 
 
 def _of(one: Series | None, x: float | None = None, y: float | None = None) -> str:
@@ -296,7 +296,7 @@ def _of(one: Series | None, x: float | None = None, y: float | None = None) -> s
     return " ".join(f'data-{name}="{escape(text)}"' for name, text in (*named, *placed))
 
 
-def _told(one: Series, mark: Mark, x: Axis, y: Axis) -> str:
+def _hover(one: Series, mark: Mark, x: Axis, y: Axis) -> str:
     about = f"{mark.label}: " if mark.label else ""
     return f"{about}{one.name} {y.text(mark.y)}{_interval(mark, y)}, {x.title} {x.text(mark.x)}"
 

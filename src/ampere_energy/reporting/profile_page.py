@@ -7,8 +7,9 @@ from html import escape
 
 import numpy as np
 
-from ampere_energy.estimation.curves import LEVEL, REACH, Band, KnownKind, Step, along, known_kinds, largest_step
-from ampere_energy.model.blocks import Point
+from ampere_energy.cost_model.known_kinds import LEVEL, REACH, Band, KnownKind
+from ampere_energy.estimation.curves import Step, along, largest_step
+from ampere_energy.model.kinds import Point
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.reporting import plot
 from ampere_energy.reporting.axes import Axis
@@ -25,7 +26,7 @@ _HEADS = ("layers", "widths", "metered", "timed", "at its largest", interval(LEV
 
 def profile_page(profile: Profile) -> str:
     """The page of a profile."""
-    kinds = known_kinds(profile)
+    kinds = profile.cost_model.known_kinds()
     title = f"{profile.model} on {profile.device.name}"
     at_largest = [kind.at(np.array([kind.largest], dtype=float)) for kind in kinds]
     order = sorted(range(len(kinds)), key=lambda i: -float(at_largest[i].energy_j[0]))
@@ -33,17 +34,17 @@ def profile_page(profile: Profile) -> str:
     body = f"<h1>Profile of {escape(title)}</h1>"
     body += f'<p><span class="badge">{escape(profile.meter.provenance.value)}</span> '
     body += f"{escape(source(profile.meter))}</p>"
-    body += facts(_about(profile))
+    body += facts(_facts(profile))
     body += f"<h2>How precise it is</h2>{_precision(profile)}<h2>Where the joules go</h2>"
     body += _parts(largest_step(profile))
-    body += "<h2>Kinds</h2>" + table(_HEADS, [_row(k, b) for k, b in zip(kinds, at_largest, strict=True)])
+    body += "<h2>Kinds</h2>" + table(_HEADS, [_cells(k, b) for k, b in zip(kinds, at_largest, strict=True)])
     if len(kinds) > _MOST_DRAWN:
         body += f'<p class="dim">Drawn are the {_MOST_DRAWN} that cost most, where they have widths.</p>'
     body += f'<div class="cards">{"".join(_curve(kind) + _surface(kind) for kind in drawn)}</div>'
     return document(f"AMPERE: profile of {title}", body)
 
 
-def _about(profile: Profile) -> list[tuple[str, str]]:
+def _facts(profile: Profile) -> list[tuple[str, str]]:
     return [
         ("device", str(profile.device)),
         ("training", str(profile.training)),
@@ -87,7 +88,7 @@ def _parts(step: Step) -> str:
     return f"<p>{escape(told)}</p>{card(figure)}"
 
 
-def _row(kind: KnownKind, band: Band) -> list[Value]:
+def _cells(kind: KnownKind, band: Band) -> list[Value]:
     low, energy, high = (float(values[0]) for values in (band.low_j, band.energy_j, band.high_j))
     reach = kind.reach()
     return [

@@ -14,13 +14,13 @@ from rich.text import Text
 from ampere_energy.errors import FileError
 from ampere_energy.measurement.records import DeviceInfo
 from ampere_energy.model.training import Training
-from ampere_energy.profiles.bundles.catalogue import About
+from ampere_energy.profiles.bundles.catalogue import BundleEntry
 from ampere_energy.profiles.file import Heading
 from ampere_energy.serialization import encode
 from ampere_energy.units import percent
 
 Saved = Sequence[tuple[Path, Heading | FileError]]
-Bundled = Mapping[str, Mapping[str, About]]
+Bundled = Mapping[str, Mapping[str, BundleEntry]]
 
 
 def profiles_table(saved: Saved, bundled: Bundled) -> RenderableType:
@@ -40,44 +40,44 @@ def profiles_table(saved: Saved, bundled: Bundled) -> RenderableType:
     return Group(Text("yours"), own, *shipped, Text(fared, style="dim"))
 
 
-def _shipped(bundle: str, profiles: Iterable[About]) -> Iterator[RenderableType]:
+def _shipped(bundle: str, profiles: Iterable[BundleEntry]) -> Iterator[RenderableType]:
     """A bundle's profiles: a table for each device and driver, optimizer and precision that they were made with."""
 
-    def made(about: About) -> tuple[str, str, str, str]:
-        return about.device, about.driver, about.optimizer, about.precision
+    def made(entry: BundleEntry) -> tuple[str, str, str, str]:
+        return entry.device, entry.driver, entry.optimizer, entry.precision
 
     for (device, driver, *settings), own in groupby(sorted(profiles, key=made), key=made):
         yield Text(f"\nbundled, --profile {bundle}: {_on(device, driver)}; {', '.join(settings)}")
         table = _table(("model", "input", "widths", "mode", "date", "error", "inside", "of"))
-        for about in own:
-            fared = about.accuracy
+        for entry in own:
+            fared = entry.accuracy
             scored = (percent(fared.mape), percent(fared.coverage), str(fared.models)) if fared else ("not scored",)
-            table.add_row(about.family, about.shape, about.widths, about.mode, about.date[:10], *scored)
+            table.add_row(entry.family, entry.shape, entry.widths, entry.mode, entry.date[:10], *scored)
         yield table
 
 
 def profiles_json(saved: Saved, bundled: Bundled) -> dict[str, Any]:
     """`ampere profiles --json`."""
     return {
-        "saved": [_saved_json(path, about) for path, about in saved],
+        "saved": [_saved_json(path, entry) for path, entry in saved],
         "bundled": [
-            {"profile": bundle, "name": name, **encode(about)}
+            {"profile": bundle, "name": name, **encode(entry)}
             for bundle, profiles in bundled.items()
-            for name, about in profiles.items()
+            for name, entry in profiles.items()
         ],
     }
 
 
-def _saved_json(path: Path, about: Heading | FileError) -> dict[str, Any]:
+def _saved_json(path: Path, entry: Heading | FileError) -> dict[str, Any]:
     name = {"profile": path.stem, "file": str(path)}
-    if isinstance(about, FileError):
-        return {**name, "problem": about.what}
-    device, driver = _device(about.device)
-    training = about.training
+    if isinstance(entry, FileError):
+        return {**name, "problem": entry.what}
+    device, driver = _device(entry.device)
+    training = entry.training
     return {
         **name,
         "problem": None,
-        "model": about.model,
+        "model": entry.model,
         "batch": training.batch,
         "mode": training.mode.value,
         "precision": training.precision.value,
@@ -86,9 +86,9 @@ def _saved_json(path: Path, about: Heading | FileError) -> dict[str, Any]:
         "accumulate": training.accumulate,
         "device": device,
         "driver": driver,
-        "date": about.created,
-        "profile_s": about.profile_s,
-        "complete": about.complete,
+        "date": entry.created,
+        "profile_s": entry.profile_s,
+        "complete": entry.complete,
         "accuracy": None,
     }
 

@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ampere_energy.estimation.coverage import listed
-from ampere_energy.estimation.estimate import Estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.optimization.pruning.pruned import Guide, Pruned
 from ampere_energy.optimization.pruning.reward import PAYS, Reward, Setting
-from ampere_energy.reporting.tables import plain_table, source
+from ampere_energy.reporting.tables import bare_table, source
 from ampere_energy.serialization import encode
 from ampere_energy.units import interval, percent, si
 
@@ -45,13 +45,13 @@ def prune_table(pruned: Pruned) -> RenderableType:
         return Text(f"{before.model} is within a budget of {aim.budget} as it is: nothing was removed")
     how = f"to {aim.budget} by {aim.guide}, {aim.importance} importance"
     title = Text(f"{before.model} on {before.device.name}: {how}")
-    widths = plain_table()
+    widths = bare_table()
     for name in ("width", "before", "after", "groups"):
         widths.add_column(name, justify="left" if name == "width" else "right", no_wrap=name != "width")
     for row in pruned.widths:
         style = "dim" if row.before == row.after else ""
         widths.add_row(row.name, str(row.before), str(row.after), str(row.groups), style=style)
-    totals = plain_table()
+    totals = bare_table()
     for name in ("a step", "before", "after", "share"):
         totals.add_column(name, justify="left" if name == "a step" else "right", no_wrap=name != "a step")
     work = pruned.work_before, pruned.work_after

@@ -1,4 +1,4 @@
-"""The page of evaluations: predicted against measured, errors by method and by member, set after set."""
+"""The page of evaluations: predicted against measured, errors by method and by network, set after set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ampere_energy.reporting import plot
 from ampere_energy.reporting.axes import Axis
-from ampere_energy.reporting.evaluated_sets import SCORES, EvaluatedSet, Member, sets_of
+from ampere_energy.reporting.evaluated_sets import SCORES, EvaluatedNetwork, EvaluatedSet, sets_of
 from ampere_energy.reporting.page import Value, card, document, facts, table
 from ampere_energy.reporting.plot import Mark, Series
 from ampere_energy.units import interval, percent, si
@@ -25,7 +25,7 @@ def evaluation_report(records: Sequence[Any]) -> str:
 
 def evaluation_page(sets: Sequence[EvaluatedSet]) -> str:
     """The page of some evaluated sets."""
-    methods = list(dict.fromkeys(m for one in sets for m in (*one.scores, *_guessed(one.members))))
+    methods = list(dict.fromkeys(m for one in sets for m in (*one.scores, *_guessed(one.networks))))
     tints = {method: place % plot.TINTS for place, method in enumerate(methods)}
     title = sets[0].name if len(sets) == 1 else f"{len(sets)} evaluated sets"
     body = f"<h1>{escape(title)}</h1>"
@@ -68,23 +68,23 @@ def _section(one: EvaluatedSet, tints: Mapping[str, int], titled: bool) -> str:
     body += _scores(one)
     if one.floor is not None:
         body += f'<p class="dim">The measurements\' own error is {percent(one.floor)}; no smaller one can be told.</p>'
-    methods = [method for method in tints if method in _guessed(one.members)]
+    methods = [method for method in tints if method in _guessed(one.networks)]
     if not methods:
         return body
     body += f'<div class="cards">{_scatter(one, methods, tints)}{_shares(one, methods, tints)}</div>'
-    return body + _errors(one, methods, tints) + _members(one, methods)
+    return body + _errors(one, methods, tints) + _networks(one, methods)
 
 
-def _guessed(members: Sequence[Member]) -> list[str]:
-    return list(dict.fromkeys(method for member in members for method in member.guesses))
+def _guessed(networks: Sequence[EvaluatedNetwork]) -> list[str]:
+    return list(dict.fromkeys(method for one in networks for method in one.guesses))
 
 
-def _with(one: EvaluatedSet, method: str) -> list[tuple[int, Member]]:
-    return [(place, member) for place, member in enumerate(one.members) if method in member.guesses]
+def _with(one: EvaluatedSet, method: str) -> list[tuple[int, EvaluatedNetwork]]:
+    return [(place, member) for place, member in enumerate(one.networks) if method in member.guesses]
 
 
 def _scores(one: EvaluatedSet) -> str:
-    """The scores by method, with how many members each is over."""
+    """The scores by method, with how many networks each is over."""
     inside = f"inside the {interval(one.level)}"
     heads = ("method", "members", "mean absolute error", "bias", "nine of ten within", "rank correlation", inside)
     rows = []
@@ -119,11 +119,11 @@ def _shares(one: EvaluatedSet, methods: Sequence[str], tints: Mapping[str, int])
         for method, tint in tints.items()
         if method in methods
     ]
-    return card(plot.cdf("How many members err by how much", series, Axis("absolute error", "%", zero=True)))
+    return card(plot.cdf("How many networks err by how much", series, Axis("absolute error", "%", zero=True)))
 
 
 def _errors(one: EvaluatedSet, methods: Sequence[str], tints: Mapping[str, int]) -> str:
-    """Signed errors by member, of the first of them where there are very many."""
+    """Signed errors by network, of the first of them where there are very many."""
     series = []
     for method in methods:
         own = [(place, m) for place, m in _with(one, method) if place < _MOST_DRAWN]
@@ -131,12 +131,12 @@ def _errors(one: EvaluatedSet, methods: Sequence[str], tints: Mapping[str, int])
         series += [Series(method, marks, tints[method])] if marks else []
     if not series:
         return ""
-    names = [member.name for member in one.members[:_MOST_DRAWN]]
-    more = f", the first {_MOST_DRAWN} of {len(one.members)}" if len(one.members) > _MOST_DRAWN else ""
-    return card(plot.bars(f"Errors by member{more}", names, series, Axis("error, positive where too high", "%")))
+    names = [member.name for member in one.networks[:_MOST_DRAWN]]
+    more = f", the first {_MOST_DRAWN} of {len(one.networks)}" if len(one.networks) > _MOST_DRAWN else ""
+    return card(plot.bars(f"Errors by network{more}", names, series, Axis("error, positive where too high", "%")))
 
 
-def _members(one: EvaluatedSet, methods: Sequence[str]) -> str:
+def _networks(one: EvaluatedSet, methods: Sequence[str]) -> str:
     rows, series = [], []
     for method in methods:
         for _, member in _with(one, method):

@@ -11,12 +11,12 @@ from rich.text import Text
 
 from ampere_energy.model.training import Training
 from ampere_energy.optimization.search.descend import Descent
-from ampere_energy.optimization.search.search import Found, Member
+from ampere_energy.optimization.search.search import Found, FoundNetwork
 from ampere_energy.optimization.search.space import Space
 from ampere_energy.reporting.as_json import named
 from ampere_energy.reporting.axes import Axis
 from ampere_energy.reporting.plot import Mark, Series, lines
-from ampere_energy.reporting.tables import facts, plain_table, source
+from ampere_energy.reporting.tables import bare_table, facts, source
 from ampere_energy.serialization import encode
 from ampere_energy.units import duration, si
 
@@ -28,33 +28,33 @@ def found_table(found: Found) -> RenderableType:
     """`ampere search`."""
     space, count = found.space, len(found.front)
     title = f"{space.source} on {space.profile.device.name}: nothing tried is better, cheaper and quicker than these"
-    table = plain_table(_called(space), *(["trained"] if len(space.settings) > 1 else []), title=title)
+    table = bare_table(_called(space), *(["trained"] if len(space.settings) > 1 else []), title=title)
     for name in (found.objective, "energy", "90% interval", "time"):
         table.add_column(name, justify="right", no_wrap=True)
     places = [round(i * (count - 1) / max(1, min(_ROWS, count) - 1)) for i in range(min(_ROWS, count))]
-    for member in (found.front[place] for place in places):
-        table.add_row(*_cells(space, member))
-    shown = f"{len(places)} of {count} members shown; --json has all. " if count > _ROWS else ""
-    tried = f"{found.trials:,} trials of {found.distinct:,} different members, of {space.size:,} that there are"
+    for network in (found.front[place] for place in places):
+        table.add_row(*_cells(space, network))
+    shown = f"{len(places)} of {count} networks shown; --json has all. " if count > _ROWS else ""
+    tried = f"{found.trials:,} trials of {found.distinct:,} different networks, of {space.size:,} that there are"
     spent = ", ".join(f"{name} {duration(s)}" for name, s in found.spent_s.items() if s)
-    return Group(table, Text(f"{shown}{tried}; {spent}", style="dim"), Text(_about(space), style="dim"))
+    return Group(table, Text(f"{shown}{tried}; {spent}", style="dim"), Text(_caption(space), style="dim"))
 
 
 def descent_table(descent: Descent, space: Space, objective: str) -> RenderableType:
     """`ampere search --gradient`."""
-    member = descent.member
-    low, high = member.interval_j
+    network = descent.member
+    low, high = network.interval_j
     rows = [
-        (_called(space), member.ref.arguments),
-        ("trained", str(member.ref.training)),
-        (objective, _score(member.score)),
-        ("energy", si(member.energy_j, "J")),
+        (_called(space), network.ref.arguments),
+        ("trained", str(network.ref.training)),
+        (objective, _score(network.score)),
+        ("energy", si(network.energy_j, "J")),
         ("90% interval", f"{si(low, 'J')} – {si(high, 'J')}"),
-        ("time", duration(member.time_s)),
+        ("time", duration(network.time_s)),
         *_before_rounding(descent, space),
-        ("scored", f"{descent.asked:,} of {space.size:,} members"),
+        ("scored", f"{descent.scored:,} of {space.size:,} networks"),
     ]
-    return Group(facts(rows), Text(_about(space), style="dim"))
+    return Group(facts(rows), Text(_caption(space), style="dim"))
 
 
 def found_json(found: Found) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def found_json(found: Found) -> dict[str, Any]:
         "trials": found.trials,
         "distinct": found.distinct,
         "spent_s": found.spent_s,
-        "front": [_member_json(member) for member in found.front],
+        "front": [_network_json(network) for network in found.front],
     }
 
 
@@ -72,8 +72,8 @@ def descent_json(descent: Descent, space: Space, objective: str) -> dict[str, An
     """`ampere search --gradient --json`."""
     return {
         **_space_json(space, objective),
-        "scored": descent.asked,
-        "member": _member_json(descent.member),
+        "scored": descent.scored,
+        "member": _network_json(descent.member),
         "continuous": {
             "widths": list(descent.continuous),
             **({"arguments": _continuous(descent, space)} if space.named else {}),
@@ -113,16 +113,16 @@ def _before_rounding(descent: Descent, space: Space) -> list[tuple[str, str]]:
     return [("before rounding", f"{shown}: {si(descent.continuous_j, 'J')}")] if shown else []
 
 
-def _cells(space: Space, member: Member) -> list[str]:
-    low, high = member.interval_j
-    trained = [_differing(space, member.ref.training)] if len(space.settings) > 1 else []
+def _cells(space: Space, network: FoundNetwork) -> list[str]:
+    low, high = network.interval_j
+    trained = [_differing(space, network.ref.training)] if len(space.settings) > 1 else []
     return [
-        member.ref.arguments,
+        network.ref.arguments,
         *trained,
-        _score(member.score),
-        si(member.energy_j, "J"),
+        _score(network.score),
+        si(network.energy_j, "J"),
         f"{si(low, 'J')} – {si(high, 'J')}",
-        duration(member.time_s),
+        duration(network.time_s),
     ]
 
 
@@ -137,7 +137,7 @@ def _score(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.4g}"
 
 
-def _about(space: Space) -> str:
+def _caption(space: Space) -> str:
     told = f"energy and time of training on {space.samples:,} samples, predicted from {source(space.profile.meter)}"
     return "".join([told, *(f"\ndoubt: {doubt}" for doubt in space.profile.doubts)])
 
@@ -159,13 +159,13 @@ def _space_json(space: Space, objective: str) -> dict[str, Any]:
     }
 
 
-def _member_json(member: Member) -> dict[str, Any]:
+def _network_json(network: FoundNetwork) -> dict[str, Any]:
     return {
-        "widths": list(member.ref.widths),
-        **named(member.ref.names, member.ref.widths),
-        "training": encode(member.ref.training),
-        "score": member.score,
-        "energy_j": member.energy_j,
-        "interval_j": list(member.interval_j),
-        "time_s": member.time_s,
+        "widths": list(network.ref.widths),
+        **named(network.ref.names, network.ref.widths),
+        "training": encode(network.ref.training),
+        "score": network.score,
+        "energy_j": network.energy_j,
+        "interval_j": list(network.interval_j),
+        "time_s": network.time_s,
     }

@@ -11,12 +11,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ampere_energy.cost_model.joint import NetFit, seen_alone
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.estimation.bundle_choice import Choice
-from ampere_energy.estimation.estimate import JOULES_PER_WH, BlockEstimate, Estimate, Origin
+from ampere_energy.estimation.result import JOULES_PER_WH, BlockEstimate, Estimate, Origin
 from ampere_energy.evaluation.evaluate import Trials, score
 from ampere_energy.measurement.records import Measurement, MeterInfo, Provenance, durations, energies
-from ampere_energy.model.blocks import Block, Fragment, ModelSpec
+from ampere_energy.model.blocks import Block, ModelSpec
+from ampere_energy.model.kinds import Fragment
 from ampere_energy.model.source import spelt
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.units import Quantity, bar, duration, interval, percent, si
@@ -29,7 +30,7 @@ _CANCEL = 1.2
 def spec_table(spec: ModelSpec) -> RenderableType:
     """`ampere parse`."""
     title = f"{spec.name}: blocks {len(spec.blocks)}, kinds {len(spec.kinds)}, batch {spec.training.batch}"
-    table = plain_table("block", "role", "layers", "widths", "kind", title=title, footer=True)
+    table = bare_table("block", "role", "layers", "widths", "kind", title=title, footer=True)
     for name, total in (
         ("parameters", f"{sum(b.parameters for b in spec.blocks):,}"),
         ("training", si(sum(b.training_flops for b in spec.blocks), "FLOP")),
@@ -79,7 +80,7 @@ def profile_table(profile: Profile) -> RenderableType:
 
 def _kinds(profile: Profile, title: str) -> tuple[Table, str]:
     """What the paper's method learnt, and what to know about it."""
-    table = plain_table("role", "layers", title=title)
+    table = bare_table("role", "layers", title=title)
     for name in ("widths", "points", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
     for fit in profile.kinds:
@@ -93,23 +94,20 @@ def _kinds(profile: Profile, title: str) -> tuple[Table, str]:
     return table, "kinds that are not the model's own feed and read the others, and are subtracted"
 
 
-def _subjects(nets: NetFit, title: str) -> tuple[Table, str]:
+def _subjects(nets: JointFit, title: str) -> tuple[Table, str]:
     """What was learnt jointly, and how well."""
-    table = plain_table("layers", title=title)
+    table = bare_table("layers", title=title)
     for name in ("widths", "metered", "timed", "energy"):
         table.add_column(name, justify="right", no_wrap=True)
-    for index, (subject, metered, timed) in enumerate(seen_alone(nets)):
-        values = [
-            o.energy_j for o in nets.observations if [k for k, _ in o.blocks] == [index] and o.energy_j is not None
-        ]
-        widths = " × ".join(map(str, subject.domain))
-        table.add_row(subject.label, widths, str(metered), str(timed), _range(values, "J") if values else "")
+    for kind in nets.known_kinds():
+        values, widths = [energy_j for _, energy_j in kind.metered], " × ".join(map(str, kind.domain))
+        table.add_row(kind.label, widths, str(len(values)), str(kind.timed), _range(values, "J") if values else "")
     whole = sum(len(o.blocks) > 1 for o in nets.observations)
     about = f"blocks alone, each a whole step, and {whole} whole networks; predicted from all others, the median error"
     return table, f"{about} is {percent(median_error(nets))}"
 
 
-def median_error(nets: NetFit) -> float:
+def median_error(nets: JointFit) -> float:
     """How far measured networks are off when predicted from all others, in the median, as a share."""
     return float(np.median(np.abs(nets.left_out()[0])))
 
@@ -122,8 +120,8 @@ def estimate_table(
 ) -> RenderableType:
     """`ampere estimate`; an estimate from a bundle is for another device than the profiled one."""
     low, high = estimate.interval_j
-    where = "" if bundled is None else f", on another {bundled.about.device} than the profiled one"
-    table = plain_table(
+    where = "" if bundled is None else f", on another {bundled.entry.device} than the profiled one"
+    table = bare_table(
         "block", "kind", title=f"{estimate.model}: {_steps(estimate.iterations)} on {estimate.device.name}"
     )
     for name in ("energy", "± std", "time"):
@@ -209,7 +207,7 @@ def measurement_table(measurement: Measurement, model: str, iterations: int) -> 
     if measurement.busy:
         busy_j = statistics.median(energies(measurement.busy)) * iterations
         busy_s = statistics.median(durations(measurement.busy)) * iterations
-        rows.append(("device alone", f"{si(busy_j, 'J')} in {duration(busy_s)} as a captured graph"))
+        rows.append(("device alone", f"{si(busy_j, 'J')} in {duration(busy_s)} as a CUDA graph"))
     if measurement.host_s is not None:
         rows.append(("host", f"{si(measurement.host_s, 's')} to issue a step"))
     rows.append(("energy is", source(measurement.meter)))
@@ -219,20 +217,20 @@ def measurement_table(measurement: Measurement, model: str, iterations: int) -> 
 
 def evaluation_table(sets: Sequence[Trials]) -> RenderableType:
     """`ampere evaluate`: predicted and measured side by side, and how every method did."""
-    return Group(*(part for trials in sets for part in (_members(trials), _scores(trials), _told(trials))))
+    return Group(*(part for trials in sets for part in (_networks(trials), _scores(trials), _caption(trials))))
 
 
-def _members(trials: Trials) -> Table:
+def _networks(trials: Trials) -> Table:
     widths = "aligned widths" if trials.aligned else "any widths"
     about = f"{trials.training.mode}, batch {trials.training.batch}, {widths}"
     about += f" ({trials.recorded})" if trials.recorded else ""
     called = "arguments" if trials.names else "widths"
-    table = plain_table(called, title=f"unseen members of {trials.family} on {trials.device.name}, {about}")
+    table = bare_table(called, title=f"unseen networks of {trials.family} on {trials.device.name}, {about}")
     found = trials.meter.provenance.value
     for name in ("predicted", interval(trials.level), found, "error", "inside"):
         table.add_column(name, justify="right", no_wrap=True)
     method = trials.methods[0]
-    for member in trials.members:
+    for member in trials.networks:
         prediction = member.predictions[method]
         low, high = prediction.interval_j or (prediction.energy_j,) * 2
         table.add_row(
@@ -247,7 +245,7 @@ def _members(trials: Trials) -> Table:
 
 
 def _scores(trials: Trials) -> Table:
-    table = plain_table("method")
+    table = bare_table("method")
     for name in ("mean error", "bias", "9 of 10 within", "rank", "inside", "members"):
         table.add_column(name, justify="right", no_wrap=True)
     for method in trials.methods:
@@ -264,7 +262,7 @@ def _scores(trials: Trials) -> Table:
     return table
 
 
-def _told(trials: Trials) -> Text:
+def _caption(trials: Trials) -> Text:
     rank = "" if trials.repeat_rank is None else f" (two rounds rank alike: {trials.repeat_rank:.3f})"
     taken = "" if trials.profile_j is None else f" and about {si(trials.profile_j, 'J')}"
     return Text(
@@ -313,7 +311,7 @@ def _unattributed(operations: Sequence[str]) -> Text:
     return Text(f"not attributed to any block, and not counted: {'; '.join(operations)}", style="yellow")
 
 
-def plain_table(*columns: str, title: str | None = None, footer: bool = False) -> Table:
+def bare_table(*columns: str, title: str | None = None, footer: bool = False) -> Table:
     """A table without lines, and its first columns."""
     heading = Text(title) if title is not None else None  # a name is no markup
     table = Table(title=heading, title_justify="left", title_style="bold", show_footer=footer, box=None, padding=(0, 1))

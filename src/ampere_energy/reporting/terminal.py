@@ -28,7 +28,7 @@ _FEWEST = 8
 _NUMBER = re.compile(r"[±≈+−(-]*\d[\d.,:–×-]*[%)]*")
 
 
-class Plain(Console):
+class LiteralConsole(Console):
     """A console that shows text as it is: nothing in it is obeyed, neither by the terminal nor as markup."""
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -37,7 +37,7 @@ class Plain(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Anything else: of what is text already, the same."""
-        return super().render(_plain(renderable) if isinstance(renderable, Text) else renderable, options)
+        return super().render(_literal(renderable) if isinstance(renderable, Text) else renderable, options)
 
     def status(self, status: RenderableType, **options: Any) -> Status:
         """A line that tells what is being done."""
@@ -50,7 +50,7 @@ class Plain(Console):
         raise BrokenPipeError
 
 
-def _plain(text: Text) -> Text:
+def _literal(text: Text) -> Text:
     if printable(text.plain) == text.plain:
         return text
     return Text(printable(text.plain), style=text.style, justify=text.justify, overflow=text.overflow, end=text.end)
@@ -58,7 +58,7 @@ def _plain(text: Text) -> Text:
 
 def console(stderr: bool = False) -> Console:
     """A console for plain text: as wide as the window, or as `COLUMNS` says, or else without an end."""
-    made = Plain(stderr=stderr, emoji=False, markup=False)
+    made = LiteralConsole(stderr=stderr, emoji=False, markup=False)
     if not made.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
         made.width = WIDE
     return made

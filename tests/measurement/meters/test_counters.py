@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from studies import counters as study
 
 from ampere_energy.errors import MeterError
 from ampere_energy.measurement.meters.counters import Integrated, Unrolled, read_number, read_text
+from benchmarks.studies import counters as study
 
 
 def test_energy_is_exact_over_wraps_anywhere() -> None:

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from studies.counters import unreadable
 
 from ampere_energy.errors import MeterError, RequestError
 from ampere_energy.measurement.meters import open_meter, survey
 from ampere_energy.measurement.meters.rapl import RaplMeter
 from ampere_energy.measurement.records import Provenance
+from benchmarks.studies.counters import unreadable
 
 RANGE_UJ = 262_143_328_850
 ZONES = {

@@ -3,11 +3,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from studies import phases
 
 from ampere_energy.errors import MeterError
 from ampere_energy.measurement.meters import Reading
 from ampere_energy.measurement.meters.trace import Fault, Trace
+from benchmarks.studies import counter_phases
 
 
 def steady(tick_s: float = 0.1, watts: float = 100.0, seconds: float = 3.0) -> list[Reading]:
@@ -16,7 +16,7 @@ def steady(tick_s: float = 0.1, watts: float = 100.0, seconds: float = 3.0) -> l
 
 
 def test_the_stated_interval_holds_the_truth() -> None:
-    found = phases.run(300, seed=3)
+    found = counter_phases.run(300, seed=3)
     assert found["inside the stated interval"] >= 0.93  # 95 % over the study's 1,000
     assert found["short windows refused"] == 1.0
     assert found["median relative half-width"] < 0.01

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from studies.models.images import UNet
 from torch import nn
 
 import ampere_energy
@@ -16,15 +15,18 @@ from ampere_energy.errors import CoverageError, FileError, RequestError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block
+from ampere_energy.model.load import load
 from ampere_energy.model.parse import parse, parse_ref
-from ampere_energy.model.source import load, model_ref
-from ampere_energy.model.variants import WidthRange, block_points
+from ampere_energy.model.source import model_ref
+from ampere_energy.model.variants import block_points
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.pruning.channels import Channels, channels_of
 from ampere_energy.optimization.pruning.importance import Importance
 from ampere_energy.optimization.pruning.prune import prune
 from ampere_energy.optimization.pruning.pruned import Budget, Guide, Pruned, load_pruned, verified
 from ampere_energy.profiles.profile import Profile
 from ampere_energy.serialization import encode
+from benchmarks.architectures.images import UNet
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 DEVICE = SimulatedDevice(0.01)

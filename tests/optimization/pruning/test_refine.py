@@ -12,7 +12,7 @@ from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.blocks import Block
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.pruning.channels import Channels, channels_of
 from ampere_energy.optimization.pruning.prune import prune
 from ampere_energy.optimization.pruning.pruned import Budget, Pruned, verified
@@ -49,7 +49,7 @@ def test_measuring_on_the_way_comes_closer(rough: tuple[Channels, Profile]) -> N
 
 def test_rounds_end_with_what_was_found(rough: tuple[Channels, Profile]) -> None:
     space, profile = rough
-    pruned, _ = refined(partial(prune, space, None), space, profile, Budget(0.5), ROUGH, rounds=1)
+    pruned, _ = refined(partial(prune, space, None), space, profile, Budget(0.5), ROUGH, most=1)
     assert pruned.measured is not None
     assert pruned.measured[1].energy_j < 0.5 * pruned.measured[0].energy_j
     assert "with 1 pruned model measured" in pruned.notes[-1]

@@ -10,7 +10,7 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.training import Mode
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.pruning.channels import channels_of
 from ampere_energy.optimization.pruning.reward import reward
 from ampere_energy.profiles.profile import Profile

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ampere_energy.cost_model.physical_mean import Array
-from ampere_energy.optimization.pruning.random_widths import drawn
+from ampere_energy.optimization.pruning.random_widths import random_choice
 from ampere_energy.optimization.pruning.widths import cheapest, narrowed_to
 
 LADDERS = [list(range(64, 0, -8)), list(range(128, 0, -8)), list(range(32, 0, -8))]
@@ -62,10 +62,10 @@ def test_a_step_that_does_not_pay_is_stepped_over() -> None:
 
 def test_widths_by_chance_meet_the_limit_and_differ() -> None:
     limit, draw = 0.5 * float(work(np.array([[64.0, 128.0, 32.0]]))[0]), np.random.default_rng(0)
-    found = [drawn(limit, LADDERS, work, draw) for _ in range(50)]
+    found = [random_choice(limit, LADDERS, work, draw) for _ in range(50)]
     costs = np.array([choice.cost for choice in found if choice is not None])
     assert len(costs) == 50
     assert costs.max() <= limit
     assert np.median(costs) > 0.85 * limit
     assert len({choice.widths for choice in found if choice is not None}) > 20
-    assert drawn(600.0, LADDERS, work, draw) is None
+    assert random_choice(600.0, LADDERS, work, draw) is None

@@ -15,10 +15,11 @@ import torch
 import ampere_energy
 from ampere_energy.campaign.rules import Rules
 from ampere_energy.errors import CoverageError, ModelError, RequestError
+from ampere_energy.model.load import instantiate
 from ampere_energy.model.parse import parse_ref
-from ampere_energy.model.source import ModelRef, instantiate
+from ampere_energy.model.source import ModelRef
 from ampere_energy.model.structures import Axis
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.search.front import unbeaten
 from ampere_energy.optimization.search.search import Found, search
 from ampere_energy.optimization.search.space import Space, space_of

@@ -14,7 +14,7 @@ from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.parse import parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.structures import Axis
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.optimization.search.space import space_of
 from ampere_energy.profiles.profile import Profile
 
@@ -38,7 +38,7 @@ def test_costs_are_of_a_step_of_the_largest_batch(small: Profile, large: Profile
 def test_a_space_is_what_all_profiles_cover(small: Profile) -> None:
     space = space_of("lenet5", [small], step=4)
     assert [str(r) for r in space.ranges] == ["4–4", "4–16 step 4", "4–120 step 4", "4–84 step 4"]
-    assert space.size == 1 * 4 * 30 * 21 == len({ref.widths for ref in space.members()})
+    assert space.size == 1 * 4 * 30 * 21 == len({ref.widths for ref in space.networks()})
     assert space.names == ("width1", "width2", "width3", "width4")
 
 
@@ -85,7 +85,7 @@ def test_a_factorys_arguments_are_called_by_their_names_and_those_of_structures_
 ) -> None:
     space = space_of(factory, [varied], axes=axes)
     assert (space.names, space.counts, space.samples) == (("depth", "kernel", "width", "hidden"), 2, 4)
-    assert space.size == 3 * 2 * 4 * 4 == len(set(space.members()))
+    assert space.size == 3 * 2 * 4 * 4 == len(set(space.networks()))
     assert [ref.arguments for ref in space.ends()] == [
         "depth=1,kernel=3,width=8,hidden=4",
         "depth=4,kernel=5,width=32,hidden=16",
@@ -104,7 +104,7 @@ def test_members_are_drawn_by_seed_and_each_once(factory: str, varied: Profile, 
     space = space_of(factory, [varied], axes=[axes[0], axes[3], Axis("hidden", (8,))])
     assert len(set(space.sample(8, seed=3))) == 8 == space.size
     assert space.sample(5, seed=3) == space.sample(5, seed=3) != space.sample(5, seed=4)
-    with pytest.raises(RequestError, match=r"9 members asked of .*, which has 8; ask for fewer"):
+    with pytest.raises(RequestError, match=r"9 networks asked of .*, which has 8; ask for fewer"):
         space.sample(9, seed=3)
 
 
@@ -113,13 +113,13 @@ def test_values_that_are_not_evenly_spaced_are_the_only_ones_suggested(factory: 
     space = space_of(factory, [varied], axes=[Axis(*one) for one in values.items()])
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     chosen = {space.suggest(study.ask()).widths for _ in range(60)}
-    assert chosen == {ref.widths for ref in space.members()}
+    assert chosen == {ref.widths for ref in space.networks()}
 
 
 def test_arguments_may_make_structures_alone(factory: str, varied: Profile) -> None:
     space = space_of(factory, [varied], axes=[Axis("depth", (1, 3)), Axis("kernel", (3, 5))])
     assert space.counts == 2
-    refs = list(space.members())
+    refs = list(space.networks())
     alone = [estimate(parse_ref(ref), varied).energy_j for ref in refs]
     assert space.estimate(refs).energy_j == pytest.approx(alone)
     with pytest.raises(CoverageError, match="conv2d 7"):

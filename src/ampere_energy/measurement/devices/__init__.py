@@ -7,7 +7,9 @@ import re
 from typing import Protocol
 
 from ampere_energy.errors import RequestError
-from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Procedure, Timing, Workload
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Timing
+from ampere_energy.measurement.workloads import Workload
 
 
 class Device(Protocol):

@@ -18,15 +18,9 @@ from ampere_energy.measurement.devices import threads_here
 from ampere_energy.measurement.meters import survey
 from ampere_energy.measurement.meters.nvml import NvmlMeter
 from ampere_energy.measurement.meters.nvml import open_meter as open_nvml
-from ampere_energy.measurement.records import (
-    DeviceInfo,
-    Measurement,
-    MeterInfo,
-    Procedure,
-    Timing,
-    Window,
-    Workload,
-)
+from ampere_energy.measurement.procedures import Procedure
+from ampere_energy.measurement.records import DeviceInfo, Measurement, MeterInfo, Timing, Window
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model.source import ModelRef
 from ampere_energy.serialization import decode, encode
 
@@ -137,6 +131,12 @@ class LocalDevice:
                 raise MeterError(str(reply["refusal"]))
             self._idle_w, self._doubts = float(reply["idle_w"]), tuple(reply["doubts"])
         return self._idle_w
+
+    def ready(self) -> None:
+        """Waits until no process of its own is starting: whatever else is timed meanwhile would be slower for it."""
+        for worker in (self._worker, self._next):
+            if worker is not None:
+                worker.hello()
 
     def close(self) -> None:
         """Ends the worker."""

@@ -15,18 +15,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ampere_energy.errors import RequestError
+from ampere_energy.measurement.procedures import Procedure
 from ampere_energy.measurement.records import (
     DeviceInfo,
     Measurement,
     MeterInfo,
-    Procedure,
     Provenance,
     Timing,
     Window,
-    Workload,
     median_error,
 )
-from ampere_energy.model.blocks import AnyKind, Block, Fragment
+from ampere_energy.measurement.workloads import Workload
+from ampere_energy.model.blocks import Block
+from ampere_energy.model.kinds import AnyKind, Fragment
 from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef, fingerprint
 from ampere_energy.model.variants import Phase, Variant

@@ -21,10 +21,11 @@ from ampere_energy.errors import AmpereError, MeterError, ModelError
 from ampere_energy.measurement.memory import hand_back, hand_back_much
 from ampere_energy.measurement.meter_gate import busy, passed
 from ampere_energy.measurement.meters.recorder import Recorder, open_recorder
-from ampere_energy.measurement.records import Procedure, Workload
+from ampere_energy.measurement.procedures import Procedure
 from ampere_energy.measurement.timing import device_s, issue_s, outlasts_issuing
-from ampere_energy.measurement.training_step import Step, captured, training_step
+from ampere_energy.measurement.training_step import Step, as_cuda_graph, training_step
 from ampere_energy.measurement.windows import measure_windows
+from ampere_energy.measurement.workloads import Workload
 from ampere_energy.model import torch_settings
 from ampere_energy.model.training import Mode, Optimizer
 from ampere_energy.serialization import decode, encode
@@ -43,14 +44,14 @@ def main(device_name: str, meter: str, threads: int | None) -> None:
             raise RuntimeError("torch sees no CUDA device; is this a CPU build, or the driver missing?")
         torch.zeros(1, device=device)  # a card's context is open from here on, as it is while training
     except RuntimeError as error:
-        channel.tell({"device_error": f"{device_name} cannot be used ({error})".splitlines()[0]})
+        channel.reply({"device_error": f"{device_name} cannot be used ({error})".splitlines()[0]})
         return
     try:
         recorder = open_recorder(for_device(meter, device))
     except AmpereError as error:
-        channel.tell({"meter_error": str(error)})
+        channel.reply({"meter_error": str(error)})
         return
-    channel.tell({**about(device), "meter": encode(recorder.info)})
+    channel.reply({**identity(device), "meter": encode(recorder.info)})
     if device.type == "cuda":
         _load_libraries(device)  # meanwhile the model is read
     usual = torch_settings.current()
@@ -71,7 +72,7 @@ def _load_libraries(device: torch.device) -> None:
     torch.cuda.synchronize(device)
 
 
-def about(device: torch.device) -> dict[str, Any]:
+def identity(device: torch.device) -> dict[str, Any]:
     """What tells a device from another, as far as torch knows it."""
     told: dict[str, Any] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
     if device.type == "cuda":
@@ -120,7 +121,7 @@ def _measure(workload: Any, procedure: Procedure, device: torch.device, recorder
     if device.type == "cuda" and mode.waits:
         answer["host_s"] = issue_s(step)
         try:
-            alone = captured(_capturable(step, workload, device))
+            alone = as_cuda_graph(_capturable(step, workload, device))
         except RuntimeError as error:
             answer["doubts"].append(f"the step cannot be captured ({str(error).splitlines()[0]})")
             answer["broken"] = True
@@ -153,7 +154,7 @@ def _time(workload: Any, device: torch.device) -> dict[str, Any]:
     elif outlasts_issuing(step):
         return {"device_s": device_s(step), "captured": False}
     try:
-        return {"device_s": device_s(captured(_capturable(step, workload, device))), "captured": True, **issued}
+        return {"device_s": device_s(as_cuda_graph(_capturable(step, workload, device))), "captured": True, **issued}
     except RuntimeError as error:
         print(f"the step cannot be captured ({error})", file=sys.stderr)
         # After a capture that failed, random numbers fail in this process, and with them whatever is built next.

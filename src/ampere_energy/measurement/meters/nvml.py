@@ -75,17 +75,17 @@ class NvmlMeter:
         n, h = self._nvml, self._handle
         return (
             ("driver", self._driver),
-            ("temperature C", self._told(lambda: n.nvmlDeviceGetTemperature(h, n.NVML_TEMPERATURE_GPU))),
-            ("sm clock MHz", self._told(lambda: n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_SM))),
-            ("memory clock MHz", self._told(lambda: n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_MEM))),
-            ("power limit W", self._told(lambda: n.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3)),
+            ("temperature C", self._answer(lambda: n.nvmlDeviceGetTemperature(h, n.NVML_TEMPERATURE_GPU))),
+            ("sm clock MHz", self._answer(lambda: n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_SM))),
+            ("memory clock MHz", self._answer(lambda: n.nvmlDeviceGetClockInfo(h, n.NVML_CLOCK_MEM))),
+            ("power limit W", self._answer(lambda: n.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3)),
         )
 
     @cached_property
     def _driver(self) -> str:
-        return self._told(lambda: _text(self._nvml.nvmlSystemGetDriverVersion()))
+        return self._answer(lambda: _text(self._nvml.nvmlSystemGetDriverVersion()))
 
-    def _told(self, ask: Callable[[], Any]) -> str:
+    def _answer(self, ask: Callable[[], Any]) -> str:
         try:
             return str(ask())
         except self._nvml.NVMLError:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ampere_energy.errors import RequestError, WidthError
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 
 Widths = tuple[int, ...]
 
@@ -53,13 +53,13 @@ class Family:
         return replace(self, ranges=(*self.ranges[: self.counts], *aligned))
 
     def up_to(self, widths: Sequence[int]) -> list[WidthRange]:
-        """The ranges of the members that are no wider than one, with as many layers."""
+        """The ranges of the networks that are no wider than one, with as many layers."""
         counts = [WidthRange(width, width) for width in widths[: self.counts]]
         varied = zip(self.ranges[self.counts :], widths[self.counts :], strict=True)
         return [*counts, *(allowed.up_to(width) for allowed, width in varied)]
 
     def check(self, widths: Sequence[int]) -> Widths:
-        """The widths, if a member has them."""
+        """The widths, if a network has them."""
         if len(widths) != len(self.ranges):
             raise WidthError(
                 f"{self.name} has {len(self.ranges)} widths, not {len(widths)}",
@@ -71,15 +71,15 @@ class Family:
         return tuple(widths)
 
     def sample(self, count: int, seed: int) -> list[Widths]:
-        """Random members, all different, the same for the same seed."""
-        return drawn(self.name, [range(r.low, r.high + 1, r.step) for r in self.ranges], count, seed)
+        """Random networks, all different, the same for the same seed."""
+        return random_choices(self.name, [range(r.low, r.high + 1, r.step) for r in self.ranges], count, seed)
 
 
-def drawn(name: str, choices: Sequence[Sequence[int]], count: int, seed: int) -> list[Widths]:
+def random_choices(name: str, choices: Sequence[Sequence[int]], count: int, seed: int) -> list[Widths]:
     """Random choices, all different, the same for the same name and seed."""
     generator, total = random.Random(f"{name}:{seed}"), math.prod(map(len, choices))
     if count > total:
-        raise RequestError(f"{count} members asked of {name}, which has {total}", "ask for fewer")
+        raise RequestError(f"{count} networks asked of {name}, which has {total}", "ask for fewer")
     members: dict[Widths, None] = {}
     while len(members) < count:
         members[tuple(values[generator.randrange(len(values))] for values in choices)] = None

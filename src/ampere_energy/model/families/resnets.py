@@ -1,7 +1,7 @@
 """Builders of the residual networks of He et al. 2016.
 
 Four widths, those of the stages; 64, 128, 256, 512 is the original. The stem is as wide as the first stage, so that
-all members have the same shortcuts. In a network of bottlenecks a stage's width is that of its inner convolutions, and
+all networks have the same shortcuts. In a network of bottlenecks a stage's width is that of its inner convolutions, and
 the stage gives four times as many channels.
 Images smaller than 64 pixels get the small stem (one 3×3 convolution, no pooling), as is usual on CIFAR.
 As in torchvision's, a bottleneck strides in its 3×3 convolution.

@@ -1,8 +1,8 @@
 """The widths a model can be pruned to: those of its groups of channels, as far as a profile knows them.
 
-A profile made with `--prunable` knows every group by itself. A family's own profile knows its members: then all groups
+A profile made with `--prunable` knows every group by itself. A family's own profile knows its networks: then all groups
 that follow one of the family's widths (in `resnet18`, a stage's residual stream and what its blocks hold inside) are
-pruned together, and the pruned model has the shape of a member.
+pruned together, and the pruned model has the shape of a network.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from ampere_energy.estimation.coverage import listed, same_training
 from ampere_energy.estimation.estimate import covered_jointly
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.groups import Group, Kept, groups, recurrent
+from ampere_energy.model.load import Loaded, load
 from ampere_energy.model.objective import Inputs
 from ampere_energy.model.parse import Example, as_inputs, parse_groups, parse_ref, trained
-from ampere_energy.model.source import Loaded, ModelRef, load
+from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange, block_points
+from ampere_energy.model.variants import block_points
+from ampere_energy.model.widths import WidthRange, within
 from ampere_energy.profiles.profile import Profile
 
 _NARROWEST = 8
@@ -40,7 +42,7 @@ class Channels:
         groups: its groups of channels.
         follows: for each group, which of these widths it follows, how many times over; None where it stays as it is.
         ref: where the model comes from, so that a device can build it; None of a module given by hand.
-        member: whether the widths are those the model is built with, so that pruned models are members of its family.
+        network: whether the widths are those the model is built with, so that pruned models are networks of its family.
     """
 
     model: nn.Module
@@ -98,7 +100,6 @@ class Channels:
 
     def ladders(self, profile: Profile, step: int) -> list[list[int]]:
         """For each width, the values it may take, widest first: its own, then profiled multiples of the step."""
-        assert profile.nets is not None
         units: dict[int, int] = {}
         for group, followed in zip(self.groups, self.follows, strict=True):
             if followed is not None:
@@ -108,7 +109,7 @@ class Channels:
         for width, own in enumerate(self.spec.widths):
             unit = units.get(width, own)
             ladders.append([own, *range((own - 1) // unit * unit, 0, -unit)])
-        domains = {subject.id: subject.domain for subject in profile.nets.subjects}
+        domains = {subject.id: subject.domain for subject in profile.joint.subjects}
         for block, axes in zip(self.spec.blocks, self.spec.follows, strict=True):
             for (width, factor), known in zip(axes, domains[block.kind.id], strict=True):
                 own, *below = ladders[width]
@@ -153,20 +154,19 @@ def channels_of(
         RequestError: the model has no channels that could be removed.
         CoverageError: the profile knows the model only as it is, or not at all.
     """
-    if profile.nets is None:
-        raise RequestError(f"the profile was made by the method {profile.method}", "profile with --method ampere")
+    nets = profile.joint
     space = prunable(model, example, training or profile.training)
     spec, ref = space.spec, space.ref
     same_training(spec, profile)
     if _known(spec, profile):
         return space
     if ref is not None and ref.widths:
-        of_family = _member_space(ref, space)
+        of_family = _space_of_widths(ref, space)
         if of_family is not None and _known(of_family.spec, profile):
             return of_family
-    missing = [b for b in spec.blocks if profile.nets.find(b.kind.id) is None]
+    missing = [b for b in spec.blocks if nets.find(b.kind.id) is None]
     if not missing:
-        covered_jointly(spec, profile, profile.nets)  # says at which widths it lies beyond what was profiled
+        covered_jointly(spec, profile, nets)  # says at which widths it lies beyond what was profiled
     raise CoverageError(
         f"the profile of {profile.model} does not know narrower widths of {len(missing)} of {len(spec.blocks)} blocks "
         f"({listed([block.name for block in missing], 3)})",
@@ -200,20 +200,16 @@ def _given(model: nn.Module | ModelRef, example: Example | None) -> Loaded:
 
 def _known(spec: ModelSpec, profile: Profile) -> bool:
     """Whether a profile knows all kinds of a model, at its own widths."""
-    assert profile.nets is not None
     if not spec.widths:
         return False
     for block, point in zip(spec.blocks, block_points(spec, spec.widths), strict=True):
-        place = profile.nets.find(block.kind.id)
-        if place is None:
-            return False
-        domain = profile.nets.subjects[place].domain
-        if not all(r.low <= width <= r.high for r, width in zip(domain, point, strict=True)):
+        place = profile.joint.find(block.kind.id)
+        if place is None or not within(profile.joint.subjects[place].domain, point):
             return False
     return True
 
 
-def _member_space(ref: ModelRef, space: Channels) -> Channels | None:
+def _space_of_widths(ref: ModelRef, space: Channels) -> Channels | None:
     """The space of a family's or factory's own widths; None where a group that follows them cannot go by itself."""
     spec, found = parse_ref(ref), space.groups
     varied = {width for followed in spec.follows for width, _ in followed}

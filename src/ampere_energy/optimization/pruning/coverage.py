@@ -8,7 +8,7 @@ from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.reading import Listed, apart, listed
 from ampere_energy.model.source import ModelRef
-from ampere_energy.model.variants import WidthRange
+from ampere_energy.model.widths import WidthRange
 
 
 @dataclass(frozen=True)

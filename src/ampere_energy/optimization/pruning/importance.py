@@ -11,7 +11,7 @@ from torch import nn
 from ampere_energy.errors import RequestError
 from ampere_energy.model.groups import Group, few, torch_pruning
 from ampere_energy.model.objective import Inputs, called, objective
-from ampere_energy.model.record import in_training, unchanged
+from ampere_energy.model.undisturbed import in_training, unchanged
 
 _SAMPLES = 16
 Loss = Callable[[nn.Module], torch.Tensor]

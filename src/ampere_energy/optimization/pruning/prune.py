@@ -15,7 +15,8 @@ from torch import nn
 
 from ampere_energy.errors import ModelError, RequestError
 from ampere_energy.estimation.coverage import listed
-from ampere_energy.estimation.estimate import Estimate, estimate
+from ampere_energy.estimation.estimate import estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.model.blocks import ModelSpec
 from ampere_energy.model.groups import narrowed
 from ampere_energy.model.objective import train_mode
@@ -52,7 +53,7 @@ def prune(
     objective: Callable[[nn.Module], float] | None = None,
     samples: int = 8,
     seed: int = 0,
-    observe: Callable[[str], None] = lambda told: None,
+    observe: Callable[[str], None] = lambda message: None,
 ) -> Pruned:
     """Prunes a model until a training step costs what a budget allows, on the profiled device.
 

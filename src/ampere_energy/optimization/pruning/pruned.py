@@ -14,14 +14,16 @@ from torch import nn
 
 from ampere_energy import files
 from ampere_energy.errors import DeviceError, FileError, RequestError
-from ampere_energy.estimation.estimate import Estimate
+from ampere_energy.estimation.result import Estimate
 from ampere_energy.measurement import retries
 from ampere_energy.measurement.devices import Device
-from ampere_energy.measurement.records import REPORT, Measurement
+from ampere_energy.measurement.procedures import REPORT
+from ampere_energy.measurement.records import Measurement
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.groups import groups, narrowed, some
+from ampere_energy.model.load import load
 from ampere_energy.model.parse import Example, as_inputs
-from ampere_energy.model.source import ModelRef, load
+from ampere_energy.model.source import ModelRef
 from ampere_energy.optimization.pruning.importance import Importance
 from ampere_energy.serialization import decode, encode, parse_json
 
@@ -206,7 +208,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
         raise FileError(f"{path} holds no weights of this model ({error})", "save them by its state_dict()") from error
 
 
-def verified(pruned: Pruned, device: Device, observe: Callable[[str], None] = lambda told: None) -> Pruned:
+def verified(pruned: Pruned, device: Device, observe: Callable[[str], None] = lambda message: None) -> Pruned:
     """The same, with a step of the original and one of the pruned model measured on a device."""
     before = measured(pruned.original, "the original", device, observe)
     return replace(pruned, measured=(before, measured(pruned.ref, "the pruned model", device, observe)))

@@ -35,10 +35,10 @@ def by_chance(
     """The best of some random widths after a short training, and what it was judged by."""
     if samples < 1:
         raise RequestError(f"--samples {samples}", "give at least 1")
-    draw = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     found: dict[tuple[int, ...], Choice] = {}
     for _ in range(_DRAWS):
-        choice = drawn(limit, ladders, cost, draw)
+        choice = random_choice(limit, ladders, cost, rng)
         if choice is not None:
             found.setdefault(choice.widths, choice)
         if len(found) == samples:
@@ -69,9 +69,11 @@ def _short_training(model: nn.Module, inputs: Inputs, seed: int) -> float:
     return -float(loss.detach())
 
 
-def drawn(limit: float, ladders: Ladders, cost: Cost, draw: np.random.Generator, tries: int = 64) -> Choice | None:
+def random_choice(
+    limit: float, ladders: Ladders, cost: Cost, rng: np.random.Generator, tries: int = 64
+) -> Choice | None:
     """Widths by chance that meet a limit: random shares, all scaled until they just fit; None where they never do."""
-    shares = draw.uniform(0.1, 1.0, len(ladders))
+    shares = rng.uniform(0.1, 1.0, len(ladders))
     own = np.array([ladder[0] for ladder in ladders], dtype=float)
     scales = np.linspace(0.0, 1.0 / shares.min(), tries)
     asked = np.minimum(own, scales[:, None] * shares * own)

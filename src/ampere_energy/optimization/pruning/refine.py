@@ -27,9 +27,9 @@ def refined(
     budget: Budget,
     device: Device,
     *,
-    rounds: int = 6,
+    most: int = 6,
     keep: Callable[[Measurement, Sequence[Block]], None] = lambda measurement, blocks: None,
-    observe: Callable[[str], None] = lambda told: None,
+    observe: Callable[[str], None] = lambda message: None,
 ) -> tuple[Pruned, Profile]:
     """A model whose measured energy is inside the budget and close to it, and what the profile became.
 
@@ -39,7 +39,7 @@ def refined(
         profile: what is known at first; made on this device.
         budget: what a step may cost.
         device: where to measure.
-        rounds: how many pruned models are measured at most.
+        most: how many pruned models are measured at most.
         keep: given each measurement, with what the model is made of.
         observe: told what is being done.
 
@@ -54,7 +54,7 @@ def refined(
     profile = add(profile, space.spec.blocks, before)
     limit_j, bias, aim = budget.of(before.energy_j), 1.0, 1 - CLOSE / 2
     found: list[Pruned] = []
-    while len(found) < rounds:
+    while len(found) < most:
         pruned = choose(profile, Budget(joules=bias * aim * limit_j))
         if any(own.group_widths == pruned.group_widths for own in found):
             aim += CLOSE / 4  # these were inside the budget, and far: a little more than it may come closer

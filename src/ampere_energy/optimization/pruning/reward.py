@@ -106,10 +106,10 @@ def reward(space: Channels, profile: Profile, step: int, beside: Sequence[Profil
     ladders = space.ladders(profile, step)
     own = np.array([ladder[0] for ladder in ladders], dtype=float)
     narrowed = [width for width, ladder in enumerate(ladders) if len(ladder) > 1]
-    rows = np.repeat(own[None], len(narrowed), axis=0)
-    for row, width in zip(rows, narrowed, strict=True):
+    widths = np.repeat(own[None], len(narrowed), axis=0)
+    for row, width in zip(widths, narrowed, strict=True):
         row[width] = _half(ladders[width])
-    alone = _steps(space, profile, rows)[0] if narrowed else np.zeros(0)
+    alone = _steps(space, profile, widths)[0] if narrowed else np.zeros(0)
     names = space.names
     saved = ((names[width], float(1 - energy / here.energy_j)) for width, energy in zip(narrowed, alone, strict=True))
     return Reward(here, tuple(others), tuple(saved))
@@ -118,22 +118,21 @@ def reward(space: Channels, profile: Profile, step: int, beside: Sequence[Profil
 def _setting(space: Channels, profile: Profile, step: int) -> tuple[Setting, Setting | None]:
     """A step with a profile's settings; and, of an eager one that waits, without waiting."""
     ladders = space.ladders(profile, step)
-    rows = np.array([[ladder[0] for ladder in ladders], [_half(ladder) for ladder in ladders]], dtype=float)
-    energy, time, busy = _steps(space, profile, rows)
+    widths = np.array([[ladder[0] for ladder in ladders], [_half(ladder) for ladder in ladders]], dtype=float)
+    energy, time, busy = _steps(space, profile, widths)
     here = Setting(profile.training, float(energy[0]), float(time[0]), float(energy[1]), float(busy[0]))
-    assert profile.nets is not None
-    if profile.nets.host is None or profile.nets.idle_w is None or not here.host_bound:
+    nets = profile.joint
+    if nets.host is None or nets.idle_w is None or not here.host_bound:
         return here, None
-    worked = energy - profile.nets.idle_w * time * (1 - busy)
+    worked = energy - nets.idle_w * time * (1 - busy)
     graph = replace(profile.training, mode=Mode.GRAPH)
     return here, Setting(graph, float(worked[0]), float((time * busy)[0]), float(worked[1]), 1.0, inferred=True)
 
 
-def _steps(space: Channels, profile: Profile, rows: Array) -> tuple[Array, Array, Array]:
+def _steps(space: Channels, profile: Profile, widths: Array) -> tuple[Array, Array, Array]:
     """Joules, seconds and the device's busy share of steps at some widths."""
-    assert profile.nets is not None
-    kinds = covered_jointly(space.spec, profile, profile.nets)
-    found = steps(profile.nets, kinds, points_of(space.spec, rows))
+    kinds = covered_jointly(space.spec, profile, profile.joint)
+    found = steps(profile.joint, kinds, points_of(space.spec, widths))
     return found.energy_j, found.time_s, found.busy
 
 
@@ -146,6 +145,4 @@ def _moved(ref: ModelRef, profile: Profile) -> ModelRef | None:
     batch = profile.training.batch
     if not ref.input and not ref.inputs:
         return replace(ref, training=profile.training) if batch == ref.training.batch else None
-    shape = (batch, *ref.input[1:]) if ref.input else ()
-    inputs = tuple(replace(spec, shape=(batch, *spec.shape[1:])) for spec in ref.inputs)
-    return replace(ref, input=shape, inputs=inputs, training=profile.training)
+    return replace(ref.at_batch(batch), training=profile.training)

@@ -22,7 +22,7 @@ from ampere_energy.cost_model.physical_mean import Array
 from ampere_energy.errors import RequestError
 from ampere_energy.model.source import ModelRef
 from ampere_energy.model.training import Training
-from ampere_energy.optimization.search.search import Member, Score, label_of, proxy, scored
+from ampere_energy.optimization.search.search import FoundNetwork, Score, label_of, proxy, scored
 from ampere_energy.optimization.search.space import Space
 
 STARTS = 16
@@ -42,16 +42,16 @@ class Descent:
     """What following the gradients found.
 
     Attributes:
-        member: the best, at widths that may be chosen.
+        network: the best, at widths that may be chosen.
         continuous: the widths that blocks follow, before they were rounded …
         continuous_j: … and what these would cost.
-        asked: how many members were scored.
+        scored: how many networks were scored.
     """
 
-    member: Member
+    member: FoundNetwork
     continuous: tuple[float, ...]
     continuous_j: float
-    asked: int
+    scored: int
 
 
 def descend(
@@ -63,7 +63,7 @@ def descend(
     seed: int = 0,
     observe: Callable[[int, int], None] = lambda done, of: None,
 ) -> Descent:
-    """The member with the best score within a budget, or the cheapest with a score.
+    """The network with the best score within a budget, or the cheapest with a score.
 
     Args:
         space: what to choose from; every setting and structure is tried. Values of a width are evenly spaced.
@@ -74,7 +74,7 @@ def descend(
         observe: told how many structures are done, and of how many.
 
     Raises:
-        RequestError: no member found is within the limit; says how near the nearest comes.
+        RequestError: no network found is within the limit; says how near the nearest comes.
     """
     if (budget_j is None) == (at_least is None):
         raise RequestError("a gradient search needs one limit", "give a budget of joules or a score to reach")
@@ -89,17 +89,17 @@ def descend(
     score = proxy(space, objective) if isinstance(objective, str) else objective
     label, known = label_of(objective), dict[ModelRef, float]()
 
-    def asked(ref: ModelRef) -> float:
+    def score_once(ref: ModelRef) -> float:
         if ref not in known:
             known[ref] = scored(score, ref, label)
         if not math.isfinite(known[ref]):
-            raise RequestError(f"{label} gave {known[ref]} for {ref}", "gradients need a number for every member")
+            raise RequestError(f"{label} gave {known[ref]} for {ref}", "gradients need a number for every network")
         return known[ref]
 
     found: list[tuple[_Problem, tuple[int, ...], Array]] = []
     structures = [(training, layers) for training, setting in space.settings.items() for layers in setting.specs]
     for done, (training, layers) in enumerate(structures, start=1):
-        problem = _Problem(space, training, layers, asked, budget_j, at_least)
+        problem = _Problem(space, training, layers, score_once, budget_j, at_least)
         ends = problem.descended(np.random.default_rng(seed))
         polished = [problem.exchanged(member) for member in problem.best(problem.rounded(ends), _POLISHED)]
         [widths] = problem.best(polished)
@@ -111,9 +111,9 @@ def descend(
     ref = problem.ref(widths)
     cost = space.estimate([ref])
     return Descent(
-        Member(
+        FoundNetwork(
             ref,
-            asked(ref),
+            score_once(ref),
             float(cost.energy_j[0]),
             (float(cost.low_j[0]), float(cost.high_j[0])),
             float(cost.time_s[0]),
@@ -131,7 +131,7 @@ class _Problem:
         space: what to choose from.
         training: in which setting.
         layers: how many of each.
-        score: how good a member is.
+        score: how good a network is.
         budget_j: the limit, where it is one of energy.
         at_least: the limit, where it is one of the score.
     """
@@ -168,9 +168,9 @@ class _Problem:
     def _scores(self, widths: Array) -> Array:
         return np.array([self._score(self.ref(row)) for row in widths])
 
-    def rank(self, members: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    def rank(self, points: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
         """What is least is best: how far past the limit, then the loss."""
-        widths = np.array(members, dtype=float)
+        widths = np.array(points, dtype=float)
         energies, scores = self.energies(widths), self._scores(widths)
         if self._budget_j is not None:
             return [(max(0.0, e / self._budget_j - 1), -s) for e, s in zip(energies, scores, strict=True)]
@@ -196,10 +196,10 @@ class _Problem:
         assert self._at_least is not None
         return energy_slopes, self._at_least - scores, -score_slopes
 
-    def descended(self, draw: np.random.Generator) -> Array:
+    def descended(self, rng: np.random.Generator) -> Array:
         """Where paths from the corners' middle and from random starts end, (STARTS, widths)."""
         low, high = np.log(self._low), np.log(self._high)
-        at = low + (high - low) * draw.uniform(size=(STARTS, len(low)))
+        at = low + (high - low) * rng.uniform(size=(STARTS, len(low)))
         at[0] = (low + high) / 2
         for reach in np.geomspace(_FIRST, _LAST, STEPS):
             loss, excess, limit = self._slopes(self._widths(at))
@@ -217,7 +217,7 @@ class _Problem:
         return np.clip(np.exp(logarithms), self._low, self._high)
 
     def rounded(self, ends: Array) -> list[tuple[float, ...]]:
-        """The members around the ends of the paths, each once, and the smallest and the largest of all."""
+        """The networks around the ends of the paths, each once, and the smallest and the largest of all."""
         floors = self._snapped(ends, np.floor)
         count = ends.shape[1]
         ups: list[tuple[int, ...]] = (
@@ -230,13 +230,13 @@ class _Problem:
         rows = np.concatenate([corners, self._snapped(ends), *raised])
         return list(dict.fromkeys(map(tuple, rows.tolist())))
 
-    def best(self, members: Sequence[tuple[float, ...]], count: int = 1) -> list[tuple[int, ...]]:
-        ranks = self.rank(members)
-        order = sorted(range(len(members)), key=ranks.__getitem__)
-        return [tuple(int(width) for width in members[place]) for place in order[:count]]
+    def best(self, points: Sequence[tuple[float, ...]], count: int = 1) -> list[tuple[int, ...]]:
+        ranks = self.rank(points)
+        order = sorted(range(len(points)), key=ranks.__getitem__)
+        return [tuple(int(width) for width in points[place]) for place in order[:count]]
 
     def exchanged(self, widths: tuple[int, ...]) -> tuple[int, ...]:
-        """The member after exchanges between two widths, or changes of one, as long as they help."""
+        """The network after exchanges between two widths, or changes of one, as long as they help."""
         ones = (
             [move for move in itertools.product((-1, 0, 1), repeat=len(widths)) if 0 < sum(map(abs, move)) <= 2]
             if len(widths) <= _TOGETHER
@@ -272,11 +272,11 @@ def _refuse_excess(problem: _Problem, widths: tuple[int, ...], budget_j: float |
     if budget_j is not None:
         least_j = budget_j * (1 + excess)
         raise RequestError(
-            f"no member was found within {budget_j:g} J: the cheapest found, {named}, costs {least_j:.4g} J",
+            f"no network was found within {budget_j:g} J: the cheapest found, {named}, costs {least_j:.4g} J",
             "give a larger budget, or allow smaller widths",
         )
     assert at_least is not None
     raise RequestError(
-        f"no member was found with a score of {at_least:g}: the best, {named}, has {at_least - excess:.6g}",
+        f"no network was found with a score of {at_least:g}: the best, {named}, has {at_least - excess:.6g}",
         "ask for less, or allow larger widths",
     )

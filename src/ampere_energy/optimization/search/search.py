@@ -1,10 +1,10 @@
 """Search with Optuna: an objective of the user's against joules and seconds, which a profile tells by arithmetic.
 
-Optuna proposes, members are estimated many at once, and the study is told. A study is kept in memory while searching,
+Optuna proposes, networks are estimated many at once, and the study is told. A study is kept in memory while searching,
 where Optuna is quick; with a storage every trial is copied there as it ends, and a later search goes on from all that
 the storage holds. Up to `FEW` trials are proposed one by one by a tree of Parzen estimators, which learns most from
 each; more by an evolutionary sampler, whose proposals take a millisecond or two. The smallest and the largest
-member come first, and a space that has no more members than there are trials is tried whole.
+network come first, and a space that has no more networks than there are trials is tried whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 Score = Callable[[ModelRef], float]
-"""How good a member is: more is better."""
+"""How good a network is: more is better."""
 PROXIES = ("params", "flops")
 FEW = 300
 POPULATION = 50
@@ -41,8 +41,8 @@ _DIRECTIONS = ("maximize", "minimize", "minimize")
 
 
 @dataclass(frozen=True)
-class Member:
-    """A member with its score, and its cost over the space's samples."""
+class FoundNetwork:
+    """A network with its score, and its cost over the space's samples."""
 
     ref: ModelRef
     score: float
@@ -57,14 +57,14 @@ class Found:
 
     Attributes:
         study: Optuna's, to go on with: values are score, joules and seconds.
-        front: the members that no other beats in all three, the best score first.
-        trials: how many members of the study have been scored, those of earlier searches included …
+        front: the networks that no other beats in all three, the best score first.
+        trials: how many networks of the study have been scored, those of earlier searches included …
         distinct: … and how many different ones these are.
         spent_s: seconds of this search by what they were spent on: proposals, estimates, scores, storage.
     """
 
     study: Study
-    front: tuple[Member, ...]
+    front: tuple[FoundNetwork, ...]
     space: Space
     objective: str
     trials: int
@@ -84,15 +84,15 @@ def search(
     study: str = STUDY,
     observe: Callable[[int], None] = lambda done: None,
 ) -> Found:
-    """Looks for members that are good, cheap and quick.
+    """Looks for networks that are good, cheap and quick.
 
     Args:
         space: what to choose from.
-        objective: how good a member is, more being better: a function of a `ModelRef`, or the number of its
+        objective: how good a network is, more being better: a function of a `ModelRef`, or the number of its
             parameters (`params`) or training FLOPs (`flops`), which cost nothing and stand in for accuracy. A score
             that is no finite number fails its trial; the search goes on.
         name: what the objective is called, where its own name will not do.
-        trials: how many members to try, all that are left where there are no more; the same one is scored once.
+        trials: how many networks to try, all that are left where there are no more; the same one is scored once.
         seed: another seed searches elsewhere.
         sampler: any of Optuna's for several objectives.
         storage: where the study is kept, as Optuna says it: sqlite:///FILE.db. One that has trials is gone on with.
@@ -118,7 +118,7 @@ def search(
         scores = {_ref(space, trial): trial.values[0] for trial in before if trial.values}
         at_once = 1 if trials <= FEW else POPULATION
         if space.size <= trials:
-            left = [ref for ref in space.members() if ref not in scores]
+            left = [ref for ref in space.networks() if ref not in scores]
             trials = len(left)
         else:
             left = [ref for ref in space.ends() if ref not in scores][:trials]
@@ -180,7 +180,7 @@ def proxy(space: Space, name: str) -> Score:
 
 
 def scored(score: Score, ref: ModelRef, label: str) -> float:
-    """A member's score; what the user's function raises is said in one line."""
+    """A network's score; what the user's function raises is said in one line."""
     try:
         return float(score(ref))
     except AmpereError:
@@ -189,7 +189,7 @@ def scored(score: Score, ref: ModelRef, label: str) -> float:
         raise ModelError(f"{label} raised {type(error).__name__} for {ref}: {error}", "call it by itself") from error
 
 
-def _front(space: Space, trials: Sequence[FrozenTrial]) -> tuple[Member, ...]:
+def _front(space: Space, trials: Sequence[FrozenTrial]) -> tuple[FoundNetwork, ...]:
     if not trials:
         return ()
     values = np.array([trial.values for trial in trials])
@@ -197,7 +197,7 @@ def _front(space: Space, trials: Sequence[FrozenTrial]) -> tuple[Member, ...]:
     refs = [_ref(space, trials[place]) for place in places]
     costs = space.estimate(refs)
     return tuple(
-        Member(
+        FoundNetwork(
             ref,
             float(values[place, 0]),
             float(values[place, 1]),
@@ -214,7 +214,7 @@ def _ref(space: Space, trial: FrozenTrial) -> ModelRef:
 
 
 def _finished(study: Study, space: Space) -> list[FrozenTrial]:
-    """The trials that are over and chose a member; a user's own may have chosen something else."""
+    """The trials that are over and chose a network; a user's own may have chosen something else."""
     ended = (trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished())
     return [trial for trial in ended if trial.params.keys() >= set(space.names)]
 

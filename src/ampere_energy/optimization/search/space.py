@@ -4,7 +4,7 @@
     space_of("net.py:net", [profile], ranges=[WidthRange(8, 64, 8)])                 a factory of widths
     space_of("my.py:blocks", [profile], axes=[Axis("width", (16, 24)), Axis("depth", (2, 3))])       of named arguments
 
-Members are `ModelRef`s, so whatever builds, parses or measures a model takes them as they are. Batches differ between
+Networks are `ModelRef`s, so whatever builds, parses or measures a model takes them as they are. Batches differ between
 profiles, and a step of a large one costs more: joules and seconds are those of training on `samples` samples.
 """
 
@@ -18,16 +18,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere_energy.cost_model.joint import NetFit
+from ampere_energy.cost_model.joint import JointFit
 from ampere_energy.errors import CoverageError, RequestError
 from ampere_energy.estimation.many import Candidates, estimate_many
-from ampere_energy.model.blocks import AnyKind, ModelSpec, Point
-from ampere_energy.model.families.catalogue import FAMILIES, drawn
+from ampere_energy.model.blocks import ModelSpec
+from ampere_energy.model.families.catalogue import FAMILIES, random_choices
+from ampere_energy.model.kinds import AnyKind, Point
 from ampere_energy.model.reading import read
 from ampere_energy.model.source import ModelRef, model_ref
 from ampere_energy.model.structures import Axis, varied
 from ampere_energy.model.training import Training
-from ampere_energy.model.variants import WidthRange, block_points, resized
+from ampere_energy.model.variants import block_points, resized
+from ampere_energy.model.widths import WidthRange
 from ampere_energy.profiles.profile import Profile
 
 if TYPE_CHECKING:
@@ -41,12 +43,12 @@ TRAINING = "training"
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """One way to train the members.
+    """One way to train the networks.
 
     Attributes:
-        ref: the largest member.
-        profile: tells what members trained so cost.
-        specs: the widest member's blocks, for each number of layers or other values that make a structure.
+        ref: the largest network.
+        profile: tells what networks trained so cost.
+        specs: the widest network's blocks, for each number of layers or other values that make a structure.
     """
 
     ref: ModelRef
@@ -56,7 +58,7 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Members of a family, or models of a factory, trained in one of several settings.
+    """Networks of a family, or models of a factory, trained in one of several settings.
 
     Attributes:
         source: a family, or a factory of whole-number arguments.
@@ -89,7 +91,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """How many members there are, in all settings."""
+        """How many networks there are, in all settings."""
         return math.prod(len(axis.values) for axis in self.axes) * len(self.settings)
 
     @property
@@ -98,20 +100,20 @@ class Space:
         return next(iter(self.settings.values())).profile
 
     def ref(self, widths: Sequence[int], training: Training | None = None) -> ModelRef:
-        """A member; trained in the first setting where none is given."""
+        """A network; trained in the first setting where none is given."""
         setting = self.settings[training] if training else next(iter(self.settings.values()))
         return replace(setting.ref, widths=tuple(widths))
 
-    def members(self) -> Iterator[ModelRef]:
+    def networks(self) -> Iterator[ModelRef]:
         """All there are."""
         for training in self.settings:
             for widths in itertools.product(*(axis.values for axis in self.axes)):
                 yield self.ref(widths, training)
 
     def sample(self, count: int, seed: int) -> list[ModelRef]:
-        """Random members in the first setting, all different, the same for the same seed."""
+        """Random networks in the first setting, all different, the same for the same seed."""
         choices = [axis.values for axis in self.axes]
-        return [self.ref(widths) for widths in drawn(self.source, choices, count, seed)]
+        return [self.ref(widths) for widths in random_choices(self.source, choices, count, seed)]
 
     def ends(self) -> list[ModelRef]:
         """The smallest and the largest, in every setting."""
@@ -119,24 +121,24 @@ class Space:
         return [self.ref(widths, training) for training in self.settings for widths in ends]
 
     def params(self, ref: ModelRef) -> dict[str, int | str]:
-        """What an Optuna trial of a member is made of."""
+        """What an Optuna trial of a network is made of."""
         widths: dict[str, int | str] = dict(zip(self.names, ref.widths, strict=True))
         return widths | ({TRAINING: str(ref.training)} if len(self.settings) > 1 else {})
 
     def suggest(self, trial: Trial) -> ModelRef:
-        """The member that an Optuna trial suggests."""
+        """The network that an Optuna trial suggests."""
         widths = [_suggested(trial, axis) for axis in self.axes]
         labels = {str(training): training for training in self.settings}
         chosen = trial.suggest_categorical(TRAINING, tuple(labels)) if len(labels) > 1 else None
         return self.ref(widths, labels[chosen] if chosen else None)
 
     def spec(self, ref: ModelRef) -> ModelSpec:
-        """A member's blocks: those of the widest model of its structure, at its own widths."""
+        """A network's blocks: those of the widest model of its structure, at its own widths."""
         spec = self._widest(ref)
         return replace(resized(spec, ref.widths) if spec.widths else spec, name=str(ref))
 
     def points(self, ref: ModelRef) -> list[tuple[AnyKind, Point]]:
-        """A member's blocks as kinds and points, which is quicker."""
+        """A network's blocks as kinds and points, which is quicker."""
         spec = self._widest(ref)
         points = block_points(spec, ref.widths if spec.widths else ())
         return list(zip((block.kind for block in spec.blocks), points, strict=True))
@@ -149,7 +151,7 @@ class Space:
         return self.samples / (training.batch * training.accumulate)
 
     def estimate(self, refs: Sequence[ModelRef], level: float = 0.9) -> Candidates:
-        """What members cost, one vectorised estimate for all that are trained alike and have as many layers."""
+        """What networks cost, one vectorised estimate for all that are trained alike and have as many layers."""
         found = np.empty((4, len(refs)))
         groups: dict[tuple[Training, tuple[int, ...]], list[int]] = {}
         for place, ref in enumerate(refs):
@@ -163,7 +165,7 @@ class Space:
     def at(
         self, training: Training, layers: tuple[int, ...], widths: Array, *, level: float = 0.9, gradient: bool = False
     ) -> Candidates:
-        """What members of one structure cost, (N, widths), which need not be whole numbers."""
+        """What networks of one structure cost, (N, widths), which need not be whole numbers."""
         setting = self.settings[training]
         spec = setting.specs[layers]
         own_widths = widths if spec.widths else widths[:, :0]
@@ -243,7 +245,7 @@ def _of_arguments(
     settings: dict[Training, Setting] = {}
     found = set()
     for profile in profiles:
-        ref = _member(source, (), profile.training, example)
+        ref = _network(source, (), profile.training, example)
         built = varied(ref, axes, read)
         names, largest = tuple(axis.name for axis in built.axes), tuple(axis.values[-1] for axis in built.axes)
         settings[ref.training] = Setting(replace(ref, names=names, widths=largest), profile, built.specs)
@@ -257,13 +259,13 @@ def _of_arguments(
 def _of_widths(
     source: str, profiles: Sequence[Profile], ranges: Sequence[WidthRange], step: int, example: ModelRef | None
 ) -> tuple[tuple[Axis, ...], int, dict[Training, Setting]]:
-    """Widths and numbers of layers, how many of them the latter are, and the widest members in each setting."""
+    """Widths and numbers of layers, how many of them the latter are, and the widest networks in each setting."""
     known = FAMILIES.get(source)
     counts = known.counts if known else 0
     allowed = tuple(ranges) or (known.aligned(step).ranges if known else ())
     settings: dict[Training, Setting] = {}
     for profile in profiles:
-        ref = _member(source, tuple(r.high for r in allowed), profile.training, example)
+        ref = _network(source, tuple(r.high for r in allowed), profile.training, example)
         specs = {
             layers: read(replace(ref, widths=(*layers, *ref.widths[counts:])))
             for layers in itertools.product(*map(_values, allowed[:counts]))
@@ -290,18 +292,13 @@ def _suggested(trial: Trial, axis: Axis) -> int:
     return int(trial.suggest_categorical(axis.name, axis.values))
 
 
-def _member(source: str, widths: tuple[int, ...], training: Training, example: ModelRef | None) -> ModelRef:
-    """A member at a profile's batch."""
-    known, batch = FAMILIES.get(source), training.batch
+def _network(source: str, widths: tuple[int, ...], training: Training, example: ModelRef | None) -> ModelRef:
+    """A network at a profile's batch."""
+    known = FAMILIES.get(source)
     input = example.input if example is not None else known.input if known else ()
     inputs = example.inputs if example is not None else ()
-    return model_ref(
-        source,
-        widths=widths,
-        input=(batch, *input[1:]) if input else (),
-        inputs=tuple(replace(one, shape=(batch, *one.shape[1:])) for one in inputs),
-        training=training,
-    )
+    ref = model_ref(source, widths=widths, input=input, inputs=inputs, training=training)
+    return ref.at_batch(training.batch) if input or inputs else ref
 
 
 def _covered(ranges: Sequence[WidthRange], settings: Mapping[Training, Setting]) -> tuple[WidthRange, ...]:
@@ -309,13 +306,12 @@ def _covered(ranges: Sequence[WidthRange], settings: Mapping[Training, Setting])
     found = list(ranges)
     for setting in settings.values():
         for spec in setting.specs.values():
-            if setting.profile.nets is not None:
-                _narrow(found, spec, setting.profile.nets)
+            _narrow(found, spec, setting.profile.joint)
     return tuple(found)
 
 
 def _up_to(ranges: Sequence[WidthRange], counts: int, setting: Setting) -> Setting:
-    """The setting with a smaller largest member."""
+    """The setting with a smaller largest network."""
     widths = tuple(r.high for r in ranges)
     specs = {
         layers: resized(spec, (*layers, *widths[counts:])) if spec.widths else spec
@@ -324,7 +320,7 @@ def _up_to(ranges: Sequence[WidthRange], counts: int, setting: Setting) -> Setti
     return Setting(replace(setting.ref, widths=widths), setting.profile, specs)
 
 
-def _narrow(ranges: list[WidthRange], spec: ModelSpec, nets: NetFit) -> None:
+def _narrow(ranges: list[WidthRange], spec: ModelSpec, nets: JointFit) -> None:
     for block, followed in zip(spec.blocks, spec.follows, strict=True):
         place = nets.find(block.kind.id)
         if place is None:

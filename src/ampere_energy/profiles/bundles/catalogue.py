@@ -1,12 +1,12 @@
 """Bundles: folders of compressed profiles beside this file, each with an `about.json` that can be read without torch.
 
-nvidia-h200/about.json            an `About` for each profile, by its name
+nvidia-h200/about.json            an `BundleEntry` for each profile, by its name
 nvidia-h200/cnn5-eager.json.gz    the profile itself
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ _AGAIN = "install ampere-energy again"
 
 
 class Widths(StrEnum):
-    """Which members were profiled: a card computes multiples of 8 or so faster than the widths between them."""
+    """Which networks were profiled: a card computes multiples of 8 or so faster than the widths between them."""
 
     ALIGNED = "aligned"
     ANY = "any"
@@ -32,7 +32,7 @@ class Widths(StrEnum):
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How unseen members fared: mean absolute relative error, and the share inside their 90 % intervals."""
+    """How unseen networks fared: mean absolute relative error, and the share inside their 90 % intervals."""
 
     models: int
     mape: float
@@ -40,7 +40,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class About:
+class BundleEntry:
     """What a bundled profile was made of.
 
     Attributes:
@@ -86,11 +86,11 @@ def bundles() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in ROOT.glob("*/about.json")))
 
 
-def entries(bundle: str) -> dict[str, About]:
+def entries(bundle: str) -> dict[str, BundleEntry]:
     """What is in a bundle, by name."""
     path = ROOT / bundle / "about.json"
     found = parse_json(files.read(path, "bundle", _AGAIN), str(path), _AGAIN)
-    return {name: decode(About, about, f"{path}: {name}", _AGAIN) for name, about in found.items()}
+    return {name: decode(BundleEntry, about, f"{path}: {name}", _AGAIN) for name, about in found.items()}
 
 
 def load_bundled(bundle: str, name: str) -> Profile:
@@ -104,4 +104,4 @@ def _loaded(path: Path, _changed: int) -> Profile:
     """A profile's file, read once: a nearest profile is looked for among all of a bundle's."""
     from ampere_energy.profiles.profile import loads
 
-    return loads(files.read(path, "profile", _AGAIN), path)
+    return replace(loads(files.read(path, "profile", _AGAIN), path), bundled=True)

@@ -1,0 +1,1 @@
+"""What writes docs/results and docs/figures from committed data."""
