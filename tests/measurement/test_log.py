@@ -36,6 +36,15 @@ def test_what_was_appended_is_read(tmp_path: Path) -> None:
     assert log.read() == kept
 
 
+@pytest.mark.parametrize("joules", [0.0, 1e-20, 1e20])
+def test_a_line_with_joules_that_no_step_takes_is_refused(tmp_path: Path, joules: float) -> None:
+    log, [kept] = MeasurementLog(tmp_path / "log.jsonl"), measurements(1)
+    log.append(replace(kept, windows=tuple(replace(window, energy_j=joules) for window in kept.windows)))
+    with pytest.raises(FileError, match="line 1 has joules or seconds that no step takes") as error:
+        log.read()
+    assert "take that line out" in error.value.remedy
+
+
 def test_a_line_torn_anywhere_costs_only_itself(tmp_path: Path) -> None:
     first, second, third = measurements(3)
     log = MeasurementLog(tmp_path / "log.jsonl")

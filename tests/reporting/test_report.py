@@ -134,6 +134,7 @@ def spoilt(change: Callable[[dict[str, Any]], object]) -> list[dict[str, Any]]:
         (spoilt(lambda r: r["scores"]["flops"].pop("mape")), "no mape of flops"),
         (spoilt(lambda r: r.update(floor=True)), "floor has True, which is no number"),
         (spoilt(lambda r: r["members"][1].update(measured_j=0)), r"members\[1\] has a measured energy of 0 J"),
+        (spoilt(lambda r: r["members"][0].update(measured_j=10**400)), "which is no number"),
         (spoilt(lambda r: r["members"][0].pop("predictions")), "has no predictions"),
         (spoilt(lambda r: r["members"][0]["predictions"]["flops"].update(energy_j=float("nan"))), "nan, which is no"),
         (spoilt(lambda r: r["members"][0]["predictions"]["ampere"].update(interval_j=[1])), "without two ends"),

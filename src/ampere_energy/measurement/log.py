@@ -21,7 +21,7 @@ from typing import Any
 from ampere_energy import files
 from ampere_energy.errors import FileError, printable
 from ampere_energy.measurement.lock import held
-from ampere_energy.measurement.records import Measurement, Record, Timing
+from ampere_energy.measurement.records import Measurement, Record, Timing, within_reason
 from ampere_energy.serialization import LONGEST_TEXT, decode, encode, parse_json
 
 SCHEMA = 1
@@ -120,9 +120,14 @@ def _decode(line: bytes, where: str) -> Record:
         raise FileError(f"{where} is not a measurement", "is it an AMPERE log?")
     if record["schema"] != SCHEMA:
         raise FileError(f"{where} has schema {_short(record['schema'])}, this version reads {SCHEMA}", "upgrade AMPERE")
-    if "timing" in record:
-        return decode(Timing, record["timing"], where, _LINE)
-    return decode(Measurement, record.get("measurement"), where, _LINE)
+    found: Record = (
+        decode(Timing, record["timing"], where, _LINE)
+        if "timing" in record
+        else decode(Measurement, record.get("measurement"), where, _LINE)
+    )
+    if not within_reason(found):
+        raise FileError(f"{where} has joules or seconds that no step takes", _LINE)
+    return found
 
 
 def _short(value: Any) -> str:

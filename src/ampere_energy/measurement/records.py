@@ -186,6 +186,21 @@ class Timing:
 
 Record = Measurement | Timing
 """What a log holds."""
+_LEAST, _MOST = 1e-15, 1e15
+"""Joules and seconds of a step that some device may take."""
+
+
+def within_reason(record: Record) -> bool:
+    """Whether a step could take what a record says."""
+    if isinstance(record, Timing):
+        said = [record.device_s, record.host_s, record.wall_s]
+    else:
+        said = [record.host_s]
+        for windows in filter(None, (record.windows, record.busy)):
+            said += [statistics.median(energies(windows)), statistics.median(durations(windows))]
+    return all(_LEAST <= value <= _MOST for value in said if value is not None)
+
+
 _FAILURES = ("the worker died", "no answer within")
 """How older logs say that an attempt failed."""
 

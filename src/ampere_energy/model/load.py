@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _MOST_MEMORY = 0.25
 """Of the machine's, that an input may take."""
+_COUNTLESS = 10**18
+"""Bytes: how many more they are does not matter, and may be more than a float can say."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def load(ref: ModelRef) -> Loaded:
 def _check_size(shape: Sequence[int]) -> None:
     """Refuses an input that would take most of the memory, before the system ends this process for it."""
     asked, there = 4 * math.prod(shape), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    asked = min(asked, _COUNTLESS)
     if asked > _MOST_MEMORY * there:
         raise RequestError(
             f"--input {','.join(map(str, shape))} takes {asked / 1e9:.1f} GB and this machine has {there / 1e9:.1f}",

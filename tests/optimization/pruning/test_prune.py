@@ -15,7 +15,7 @@ from ampere_energy.errors import CoverageError, FileError, RequestError
 from ampere_energy.estimation.estimate import estimate
 from ampere_energy.measurement.devices.simulated import SimulatedDevice
 from ampere_energy.model.blocks import Block
-from ampere_energy.model.load import load
+from ampere_energy.model.load import instantiate, load
 from ampere_energy.model.parse import parse, parse_ref
 from ampere_energy.model.source import model_ref
 from ampere_energy.model.variants import block_points
@@ -258,6 +258,17 @@ def test_what_is_no_pruned_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "pruned.json").write_text('{"groups": {}, "ref": null}')
     torch.save({}, tmp_path / "weights.pt")
     with pytest.raises(RequestError, match="was pruned from a module; give the original"):
+        load_pruned(tmp_path)
+
+
+def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:
+    (tmp_path / "pruned.json").write_text(json.dumps({"groups": {}, "ref": encode(model_ref("lenet5"))}))
+    torch.save(instantiate(model_ref("lenet5", widths=(3, 8, 60, 40))).state_dict(), tmp_path / "weights.pt")
+    with pytest.raises(FileError, match="weights of another shape than its"):
+        load_pruned(tmp_path)
+    huge = replace(model_ref("lenet5"), input=(2**52,) * 20)
+    (tmp_path / "pruned.json").write_text(json.dumps({"groups": {}, "ref": encode(huge)}))
+    with pytest.raises(RequestError, match="give a smaller batch"):
         load_pruned(tmp_path)
 
 

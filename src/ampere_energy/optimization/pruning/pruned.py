@@ -193,7 +193,11 @@ def load_pruned(folder: str | Path, model: nn.Module | str | None = None, exampl
         )
     else:
         narrow = load(replace(ref, source=model or ref.source)).module
-    narrow.load_state_dict(state)
+    try:
+        narrow.load_state_dict(state)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        what = str(error).splitlines()[-1].strip()
+        raise FileError(f"{folder} has weights of another shape than its pruned.json says ({what})", _WROTE) from error
     return narrow
 
 
