@@ -512,6 +512,16 @@ SIM = ("--profile", "sim.json")
         (("measure", "mine.py:broken", "--input", "1,2"), 2, "raised KeyError"),
         (("measure", "lenet5", "--watts-per-core", "-3"), 2, "--watts-per-core -3"),
         (("evaluate", "lenet5", *SIM, "--models", "0"), 2, "--models 0"),
+        (
+            ("estimate", "lenet5", *SIM, "--iterations", "--json"),
+            2,
+            "--iterations is followed by --json, which is an option",
+        ),
+        (
+            ("report", "sim.json", "--out", "--json"),
+            2,
+            "--out is followed by --json, which is an option; give --out its",
+        ),
         (("evaluate", "lenet5"), 2, "needs one of --profile, --recorded and --record"),
         (("evaluate", "lenet5", *SIM, "--record", "x"), 2, "needs one of --profile, --recorded and --record"),
         (("evaluate", "all", "--recorded", "nowhere"), 2, "no experiment in nowhere"),

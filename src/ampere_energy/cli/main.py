@@ -63,6 +63,8 @@ def _run(arguments: list[str], debug: bool) -> int:
     from ampere_energy.cli.output import drop_output, use_any_encoding, written_out
 
     use_any_encoding()
+    if swallowed := _swallowed(arguments):
+        return _fail(swallowed, 2, debug)
     try:
         code = app(args=arguments, prog_name="ampere", standalone_mode=False)
         written_out()
@@ -100,6 +102,23 @@ def _vary_alone(arguments: list[str]) -> list[str]:
     """`--vary` by itself, which has no value of its own, with an empty one."""
     alone = [a == "--vary" and "=" not in after for a, after in itertools.pairwise([*arguments, ""])]
     return [f"{a}=" if bare else a for a, bare in zip(arguments, alone, strict=True)]
+
+
+def _swallowed(arguments: list[str]) -> str | None:
+    """What is wrong where one option stands where another's value should: `--out --json`."""
+    from typer.main import get_command
+
+    from ampere_energy.cli.app import app
+
+    command: Any = get_command(app)
+    for word in arguments:
+        command = getattr(command, "commands", {}).get(word, command)
+    options = {name: option for option in command.params for name in option.opts if name.startswith("-")}
+    for name, value in itertools.pairwise(arguments):
+        named = value.startswith("--") and value[2:3].isalpha()
+        if named and name in options and not getattr(options[name], "is_flag", False):
+            return f"{name} is followed by {value}, which is an option; give {name} its value, or leave it out"
+    return None
 
 
 def _with_remedy(error: Any, arguments: list[str]) -> str:
