@@ -46,3 +46,5 @@ of_profiles.command()(merge)
 for command in (models, devices, parse, profile, estimate, measure, evaluate, search, prune, report):
     app.command()(command)
 app.add_typer(of_profiles, name="profiles")
+commands: Any = typer.main.get_command(app)
+"""All commands with their options."""

@@ -106,11 +106,9 @@ def _vary_alone(arguments: list[str]) -> list[str]:
 
 def _swallowed(arguments: list[str]) -> str | None:
     """What is wrong where one option stands where another's value should: `--out --json`."""
-    from typer.main import get_command
+    from ampere_energy.cli.app import commands
 
-    from ampere_energy.cli.app import app
-
-    command: Any = get_command(app)
+    command = commands
     for word in arguments:
         command = getattr(command, "commands", {}).get(word, command)
     options = {name: option for option in command.params for name in option.opts if name.startswith("-")}

@@ -86,7 +86,7 @@ def _with(one: EvaluatedSet, method: str) -> list[tuple[int, EvaluatedNetwork]]:
 def _scores(one: EvaluatedSet) -> str:
     """The scores by method, with how many networks each is over."""
     inside = f"inside the {interval(one.level)}"
-    heads = ("method", "members", "mean absolute error", "bias", "nine of ten within", "rank correlation", inside)
+    heads = ("method", "networks", "mean absolute error", "bias", "nine of ten within", "rank correlation", inside)
     rows = []
     for method, own in one.scores.items():
         tried = len(_with(one, method))

@@ -246,7 +246,7 @@ def _networks(trials: Trials) -> Table:
 
 def _scores(trials: Trials) -> Table:
     table = bare_table("method")
-    for name in ("mean error", "bias", "9 of 10 within", "rank", "inside", "members"):
+    for name in ("mean error", "bias", "9 of 10 within", "rank", "inside", "networks"):
         table.add_column(name, justify="right", no_wrap=True)
     for method in trials.methods:
         found = score(trials, method)
