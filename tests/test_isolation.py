@@ -123,3 +123,11 @@ def test_a_command_about_a_users_model_does_not_import_torch_itself(folder: Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["energy_j"] > 0
+
+
+def test_an_error_whose_message_cannot_be_shown_is_one_line(tmp_path: Path) -> None:
+    odd = "class Odd(Exception):\n    def __str__(self): return str(1 / 0)\ndef f(): raise Odd\n"
+    (tmp_path / "odd.py").write_text(odd)
+    done = ampere("parse", "odd.py:f", "--input", "4,3", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "raised Odd: its message cannot be shown; call the factory by itself" in done.stderr

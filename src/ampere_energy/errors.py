@@ -86,3 +86,11 @@ class CoverageError(AmpereError):
     def __init__(self, what: str, remedy: str = "", *, near: bool = False) -> None:
         super().__init__(what, remedy)
         self.near = near
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says of itself; those of users' own code may raise another when asked."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever their own method does
+        return "its message cannot be shown"

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ampere_energy import files
-from ampere_energy.errors import ModelError, RequestError, WidthError
+from ampere_energy.errors import ModelError, RequestError, WidthError, words_of
 from ampere_energy.model.families.catalogue import FAMILIES
 from ampere_energy.model.source import InputSpec, ModelRef
 
@@ -170,7 +170,7 @@ def _made(ref: ModelRef) -> nn.Module | tuple[nn.Module, Any]:
         remedy = needs_cuda(error) or "call the factory by itself"
         asked = f"are {', '.join(ref.names)} its arguments?" if ref.names else "are --widths its arguments?"
         remedy = asked if isinstance(error, TypeError) else remedy
-        raise ModelError(f"{ref.source} raised {type(error).__name__}: {error}", remedy) from error
+        raise ModelError(f"{ref.source} raised {type(error).__name__}: {words_of(error)}", remedy) from error
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
         return made[0], made[1]
     if not isinstance(made, nn.Module):
@@ -205,7 +205,7 @@ def needs_cuda(error: BaseException) -> str | None:
     """What to do where a model failed because it asked for a GPU that is not there."""
     import torch
 
-    if "cuda" not in str(error).lower() or torch.cuda.is_available():
+    if "cuda" not in words_of(error).lower() or torch.cuda.is_available():
         return None
     return "the model asks for a GPU: let its factory build it on the CPU; AMPERE moves it where it trains"
 
@@ -293,5 +293,5 @@ def _import(load: Callable[[], Any], place: str) -> Any:
         return load()
     except (Exception, SystemExit) as error:
         raise ModelError(
-            f"{place} cannot be imported ({type(error).__name__}: {error})", "import it by itself"
+            f"{place} cannot be imported ({type(error).__name__}: {words_of(error)})", "import it by itself"
         ) from error

@@ -13,7 +13,7 @@ import warnings
 from typing import Any
 
 from ampere_energy.child_process import error_answer, opened
-from ampere_energy.errors import AmpereError, ModelError
+from ampere_energy.errors import AmpereError, ModelError, words_of
 from ampere_energy.model import torch_settings
 from ampere_energy.model.source import ModelRef
 from ampere_energy.serialization import decode, encode
@@ -42,9 +42,12 @@ def _answer(request: dict[str, Any], usual: torch_settings.Settings) -> dict[str
             ModelError(f"{ref} ends the program (SystemExit: {error.code})", "call the model by itself")
         )
     except Exception as error:  # noqa: BLE001 - a bug of ours, which the parent reports as such
-        return {"unexpected": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+        said = f"{type(error).__name__}: {words_of(error)}"
+        return {"unexpected": said, "trace": traceback.format_exc()}
     except BaseException as error:  # noqa: BLE001 - whatever else the model's own code raises
-        return error_answer(ModelError(f"{ref} raised {type(error).__name__}: {error}", "call the model by itself"))
+        return error_answer(
+            ModelError(f"{ref} raised {type(error).__name__}: {words_of(error)}", "call the model by itself")
+        )
 
 
 def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.parameter import UninitializedParameter
 from torch.overrides import TorchFunctionMode
 
-from ampere_energy.errors import ModelError
+from ampere_energy.errors import ModelError, words_of
 from ampere_energy.model.autocast import AUTOCAST, as_on_cuda
 from ampere_energy.model.calls import encoded, integer_range, memory_order, name_of, tensors_of, with_sizes
 from ampere_energy.model.load import needs_cuda
@@ -129,7 +129,7 @@ def _distributed(model: nn.Module) -> str | None:
 def _failed(model: nn.Module, inputs: Inputs, error: Exception) -> ModelError:
     named = inputs.items() if isinstance(inputs, Mapping) else ((None, tensor) for tensor in inputs)
     shapes = " and ".join((f"{name} " if name else "") + ",".join(map(str, t.shape)) for name, t in named)
-    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    said = words_of(error).strip().splitlines()[0] if words_of(error).strip() else type(error).__name__
     remedy = needs_cuda(error) or "check --input (batch first)"
     return ModelError(f"{type(model).__name__} does not run on an input of shape {shapes} ({said})", remedy)
 
