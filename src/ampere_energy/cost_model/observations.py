@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ampere_energy.measurement.records import Record, Timing, Window, durations, energies
+from ampere_energy.measurement.records import LEAST, MOST, Record, Timing, Window, durations, energies
 from ampere_energy.model.kinds import AnyKind, Fragment, Point
 from ampere_energy.model.training import Mode
 from ampere_energy.model.variants import Variant
@@ -70,7 +70,7 @@ class Observation:
 
     def __post_init__(self) -> None:
         positive = [v for v in (self.time_s, self.energy_j, self.host_s, self.wall_s) if v is not None]
-        if not self.blocks or min(positive) < 1e-15 or max(positive) > 1e15:
+        if not self.blocks or min(positive) < LEAST or max(positive) > MOST:
             raise ValueError("an observation has blocks, and values within reason")
         if not 0 <= min(self.time_error, self.energy_error) <= max(self.time_error, self.energy_error) < 10:
             raise ValueError("relative errors lie between 0 and 10")

@@ -186,7 +186,7 @@ class Timing:
 
 Record = Measurement | Timing
 """What a log holds."""
-_LEAST, _MOST = 1e-15, 1e15
+LEAST, MOST = 1e-15, 1e15
 """Joules and seconds of a step that some device may take."""
 
 
@@ -198,7 +198,7 @@ def within_reason(record: Record) -> bool:
         said = [record.host_s]
         for windows in filter(None, (record.windows, record.busy)):
             said += [statistics.median(energies(windows)), statistics.median(durations(windows))]
-    return all(_LEAST <= value <= _MOST for value in said if value is not None)
+    return all(LEAST <= value <= MOST for value in said if value is not None)
 
 
 _FAILURES = ("the worker died", "no answer within")
